@@ -1,0 +1,94 @@
+// Package kind is the row a served resource is: names, types, defaults, validation, columns, subresources.
+//
+// Chapter 1, written. A kind's own directory (registry/<kind>) exports one or more rows; apiserver.Kinds lists them; the generic machinery in
+// registry turns a row into REST storage. No row knows the machinery.
+package kind
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// Kind is one served resource. Object types are the external v1 types, which are the hub version too (DESIGN D2).
+type Kind struct {
+	Group    string // "" for core
+	Version  string // v1
+	Resource string // plural, lower case
+	Singular string
+	Kind     string
+	Names    Names
+	Types    Types
+	Rules    Rules
+	Table    Table
+	// Subresources makes further endpoints over the main store, by name without the resource ("binding"). Status and scale are made from Types.
+	Subresources func(Deps) map[string]rest.Storage
+}
+
+// Names are what clients may call it.
+type Names struct {
+	Short      []string
+	Categories []string
+}
+
+// Types makes objects and says what shape they have.
+type Types struct {
+	New        func() runtime.Object
+	NewList    func() runtime.Object
+	Namespaced bool
+	HasStatus  bool             // has a status subresource; Status is kept apart from the rest on writes
+	NoGenerate bool             // metadata.generation is not kept (ConfigMap, Secret, Event, RBAC, …)
+	EventTTL   uint64           // seconds a stored object lives; 0 means for ever
+	Internal   schema.GroupKind // hub kind when it is another group's (events.k8s.io over core); empty otherwise
+}
+
+// Rules are the decisions about a write. All are pure: any field may be nil.
+type Rules struct {
+	Default        func(obj runtime.Object)                           // on decode, from requests and from storage
+	PrepareCreate  func(ctx context.Context, obj runtime.Object)      // drop status and disabled fields, set generation
+	PrepareUpdate  func(ctx context.Context, obj, old runtime.Object) // keep what may not change, bump generation
+	Validate       func(ctx context.Context, obj runtime.Object) field.ErrorList
+	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
+	ValidateStatus func(ctx context.Context, obj, old runtime.Object) field.ErrorList
+	PrepareStatus  func(ctx context.Context, obj, old runtime.Object) // after the machinery has kept everything but status
+	Warn           func(ctx context.Context, obj runtime.Object) []string
+	// ValidateName checks metadata.name; nil means DNS subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// Graceful fills in the grace period of a delete; false means delete at once. nil means never graceful.
+	Graceful func(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool
+	// Fields are the selectable fields beyond metadata.name and metadata.namespace; nil means none.
+	Fields func(obj runtime.Object) fields.Set
+	// Indexed names one of Fields that watchers and lists are indexed by (spec.nodeName).
+	Indexed string
+	// AllowCreateOnUpdate lets PUT make the object (Lease, EndpointSlice: no; ConfigMap: no; upstream's choice per kind).
+	AllowCreateOnUpdate bool
+	// AllowUnconditionalUpdate lets PUT without a resourceVersion through.
+	AllowUnconditionalUpdate bool
+	// Begin* hooks run around the store write and may hold resources (cluster addresses); finish tells whether the write succeeded.
+	BeginCreate func(ctx context.Context, obj runtime.Object, dryRun bool) (finish func(ok bool), err error)
+	BeginUpdate func(ctx context.Context, obj, old runtime.Object, dryRun bool) (finish func(ok bool), err error)
+	AfterDelete func(obj runtime.Object)
+}
+
+// Table is what `kubectl get` shows.
+type Table struct {
+	Columns []metav1.TableColumnDefinition
+	// Row returns the cells of one object, one per column.
+	Row func(obj runtime.Object, o RowOptions) []any
+}
+
+// RowOptions tell how to print a row.
+type RowOptions struct{ Now metav1.Time }
+
+// Deps is what subresources of a kind may use.
+type Deps struct {
+	Store  rest.StandardStorage                              // the main store: Get, Create, Update, Delete, List, Watch
+	Status rest.Storage                                      // the status endpoint, nil without one
+	Lookup func(group, resource string) rest.StandardStorage // another kind's store; nil when not served
+	Extra  any                                               // apiserver.Connections: how to reach kubelets; see apiserver
+}

@@ -1,0 +1,27 @@
+package journal
+
+// Facts is every fact there is, one row each; readers of stored journals find the Go type here by its name.
+var Facts = []Fact{
+	// written
+	Written{}, Deleting{}, Removed{}, EvictionRefused{},
+	// waiting, judged, bound
+	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{},
+	// received, driven
+	Accepted{}, Refused{}, Planned{}, Called{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{},
+	// furnished
+	Pulling{}, Pulled{}, PullFailed{}, VolumeReady{}, VolumeWaiting{},
+	// watched
+	Probed{}, ConditionChanged{}, PhaseChanged{}, StatusWritten{},
+	// everywhere
+	Waiting{}, Acted{}, Foreign{},
+}
+
+var byKind = index(Facts)
+
+func index(facts []Fact) map[string]Fact {
+	m := make(map[string]Fact, len(facts))
+	for _, f := range facts {
+		m[Kind(f)] = f
+	}
+	return m
+}

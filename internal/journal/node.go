@@ -1,0 +1,295 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Accepted says that a node's kubelet took the Pod in.
+type Accepted struct {
+	Source string `json:"source"` // api, file, http
+}
+
+// Line prints the source.
+func (f Accepted) Line() string { return "received by the kubelet from source " + f.Source }
+
+// Refused says that the kubelet will not run the Pod.
+type Refused struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Line prints reason and message.
+func (f Refused) Line() string {
+	return fmt.Sprintf("refused by the kubelet: %s: %s", f.Reason, f.Message)
+}
+
+// Planned is one decision of podplan: what is to be done now and when to look again.
+type Planned struct {
+	Do   []string  `json:"do,omitempty"`
+	Wake time.Time `json:"wake,omitzero"`
+}
+
+// Line prints the actions.
+func (f Planned) Line() string { return fmt.Sprintf("plan: %v", f.Do) }
+
+// Called is one call to a runtime, a driver or a plugin, with its duration.
+type Called struct {
+	Service string `json:"service"`          // CRI, CSI, CNI, device
+	Method  string `json:"method"`           // RunPodSandbox, …
+	Target  string `json:"target,omitempty"` // container name, image, volume
+	Took    Took   `json:"took"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Line prints the call.
+func (f Called) Line() string {
+	s := f.Service + " " + f.Method
+	if f.Target != "" {
+		s += " " + f.Target
+	}
+	s += " took " + f.Took.String()
+	if f.Error != "" {
+		s += ": " + f.Error
+	}
+	return s
+}
+
+// ContainerStarted says that a container's process runs.
+type ContainerStarted struct {
+	Container string `json:"container"`
+	ID        string `json:"id"`
+	Restart   int    `json:"restart"` // 0 for the first start
+	Init      bool   `json:"init,omitempty"`
+}
+
+// Line prints name and restart count.
+func (f ContainerStarted) Line() string {
+	if f.Restart == 0 {
+		return "container " + f.Container + " started"
+	}
+	return fmt.Sprintf("container %s started (restart %d)", f.Container, f.Restart)
+}
+
+// ContainerExited says that a container's process ended.
+type ContainerExited struct {
+	Container string `json:"container"`
+	ID        string `json:"id"`
+	ExitCode  int32  `json:"exitCode"`
+	Signal    int32  `json:"signal,omitempty"`
+	Reason    string `json:"reason"` // Completed, Error, OOMKilled, …
+	Message   string `json:"message,omitempty"`
+}
+
+// Line prints the exit.
+func (f ContainerExited) Line() string {
+	return fmt.Sprintf("container %s exited with code %d (%s)", f.Container, f.ExitCode, f.Reason)
+}
+
+// BackingOff says that the next try of something is put off.
+type BackingOff struct {
+	Container string    `json:"container"`
+	What      string    `json:"what"` // CrashLoopBackOff, ImagePullBackOff, CreateContainerError, …
+	Delay     Took      `json:"delay"`
+	Until     time.Time `json:"until"`
+	Message   string    `json:"message,omitempty"`
+}
+
+// Line prints the delay.
+func (f BackingOff) Line() string {
+	return fmt.Sprintf("container %s: %s, next try after %s", f.Container, f.What, time.Duration(f.Delay))
+}
+
+// Killing says that the kubelet decided to end a container, or the whole Pod when Container is empty.
+type Killing struct {
+	Container string `json:"container,omitempty"`
+	Cause     string `json:"cause"` // deleted, liveness probe failed, deadline exceeded, evicted, …
+	Grace     int64  `json:"graceSeconds"`
+}
+
+// Line prints cause and grace.
+func (f Killing) Line() string {
+	who := "Pod"
+	if f.Container != "" {
+		who = "container " + f.Container
+	}
+	return fmt.Sprintf("stopping %s: %s, grace %ds", who, f.Cause, f.Grace)
+}
+
+// StopStep is one step of ending a container.
+type StopStep struct {
+	Container string `json:"container"`
+	Step      string `json:"step"` // preStop, TERM, KILL, stopped
+	Took      Took   `json:"took,omitempty"`
+	Message   string `json:"message,omitempty"`
+}
+
+// Line prints the step.
+func (f StopStep) Line() string {
+	s := fmt.Sprintf("container %s: %s", f.Container, f.Step)
+	if f.Message != "" {
+		s += ": " + f.Message
+	}
+	return s
+}
+
+// Released says that nothing of the Pod is left on the node.
+type Released struct{}
+
+// Line prints the release.
+func (Released) Line() string { return "all resources on the node released" }
+
+// Pulling says that an image pull began.
+type Pulling struct {
+	Image     string `json:"image"`
+	Container string `json:"container"`
+}
+
+// Line prints the image.
+func (f Pulling) Line() string {
+	return fmt.Sprintf("pulling image %q for container %s", f.Image, f.Container)
+}
+
+// Pulled says that the image is there.
+type Pulled struct {
+	Image   string `json:"image"`
+	Bytes   uint64 `json:"bytes,omitempty"`
+	Present bool   `json:"present,omitempty"` // it was there already
+	Took    Took   `json:"took,omitempty"`
+}
+
+// Line prints how.
+func (f Pulled) Line() string {
+	if f.Present {
+		return fmt.Sprintf("image %q already present", f.Image)
+	}
+	return fmt.Sprintf("image %q pulled in %s", f.Image, f.Took)
+}
+
+// PullFailed says why an image could not be had.
+type PullFailed struct {
+	Image   string    `json:"image"`
+	Reason  string    `json:"reason"` // ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName
+	Message string    `json:"message"`
+	RetryAt time.Time `json:"retryAt,omitzero"`
+}
+
+// Line prints reason and message.
+func (f PullFailed) Line() string {
+	return fmt.Sprintf("image %q: %s: %s", f.Image, f.Reason, f.Message)
+}
+
+// VolumeReady says that a volume can be mounted into containers.
+type VolumeReady struct {
+	Volume string `json:"volume"`
+	Type   string `json:"type"`
+	Took   Took   `json:"took"`
+}
+
+// Line prints the volume.
+func (f VolumeReady) Line() string {
+	return fmt.Sprintf("volume %s (%s) ready in %s", f.Volume, f.Type, f.Took)
+}
+
+// VolumeWaiting says what a volume waits for.
+type VolumeWaiting struct {
+	Volume  string `json:"volume"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// Line prints the wait.
+func (f VolumeWaiting) Line() string {
+	return fmt.Sprintf("volume %s (%s) waits: %s", f.Volume, f.Type, f.Message)
+}
+
+// Probed is a probe's answer that changed its verdict, or a failure on the way to one.
+type Probed struct {
+	Container string `json:"container"`
+	Probe     string `json:"probe"`  // liveness, readiness, startup
+	Result    string `json:"result"` // success, failure, unknown
+	Message   string `json:"message,omitempty"`
+	Count     int    `json:"count"`     // consecutive answers of this kind
+	Threshold int    `json:"threshold"` // answers needed for a verdict
+	Took      Took   `json:"took"`
+}
+
+// Line prints the answer.
+func (f Probed) Line() string {
+	s := fmt.Sprintf("%s probe of %s: %s %d/%d", f.Probe, f.Container, f.Result, f.Count, f.Threshold)
+	if f.Message != "" {
+		s += ": " + f.Message
+	}
+	return s
+}
+
+// ConditionChanged is a change of one Pod condition.
+type ConditionChanged struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Line prints the condition.
+func (f ConditionChanged) Line() string {
+	s := f.Type + "=" + f.Status
+	if f.Reason != "" {
+		s += " (" + f.Reason + ")"
+	}
+	if f.Message != "" {
+		s += ": " + f.Message
+	}
+	return s
+}
+
+// PhaseChanged is a change of status.phase.
+type PhaseChanged struct {
+	Phase   string `json:"phase"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Line prints the phase.
+func (f PhaseChanged) Line() string {
+	if f.Reason == "" {
+		return "phase " + f.Phase
+	}
+	return fmt.Sprintf("phase %s (%s)", f.Phase, f.Reason)
+}
+
+// StatusWritten says that the kubelet's view reached the API server.
+type StatusWritten struct {
+	Revision int64 `json:"revision,omitempty"`
+	Took     Took  `json:"took"` // from the change on the node to the acknowledged write
+}
+
+// Line prints the latency.
+func (f StatusWritten) Line() string { return "status written after " + f.Took.String() }
+
+// Waiting names a blocker: what a state that is not final waits for, since when, and what happens next.
+type Waiting struct {
+	For   string    `json:"for"`
+	Since time.Time `json:"since"`
+	Next  string    `json:"next,omitempty"`
+	Fix   string    `json:"fix,omitempty"`
+}
+
+// Line prints the blocker.
+func (f Waiting) Line() string { return "waits for " + f.For }
+
+// Acted is what a controller did to or for the Pod.
+type Acted struct {
+	Controller string `json:"controller"`
+	Action     string `json:"action"`
+	Message    string `json:"message,omitempty"`
+}
+
+// Line prints controller and action.
+func (f Acted) Line() string {
+	s := f.Controller + ": " + f.Action
+	if f.Message != "" {
+		s += ": " + f.Message
+	}
+	return s
+}

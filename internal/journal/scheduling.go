@@ -1,0 +1,134 @@
+package journal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Queued says which queue of the scheduler a Pod stands in and what put it there.
+type Queued struct {
+	Queue   string    `json:"queue"`             // active, backoff, unschedulable, gated
+	Cause   string    `json:"cause"`             // the event that moved it, as upstream names it (PodAdd, NodeAdd, …)
+	Attempt int       `json:"attempt,omitempty"` // scheduling attempts so far
+	Until   time.Time `json:"until,omitzero"`    // end of the back-off
+}
+
+// Line prints the place in the queue.
+func (f Queued) Line() string {
+	s := fmt.Sprintf("queued: %s (%s)", f.Queue, f.Cause)
+	if f.Attempt > 0 {
+		s += fmt.Sprintf(", %d attempts so far", f.Attempt)
+	}
+	return s
+}
+
+// NodeRefusal is one node's first refusal of a Pod.
+type NodeRefusal struct {
+	Node     string   `json:"node"`
+	Plugin   string   `json:"plugin"`
+	Code     string   `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
+	Messages []string `json:"messages"`         // upstream's texts, as counted in FailedScheduling
+	Detail   string   `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
+	Fix      string   `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
+	Short    []Short  `json:"short,omitempty"`  // resources that are missing
+}
+
+// Short is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for memory).
+type Short struct {
+	Resource  string `json:"resource"`
+	Asked     int64  `json:"asked"`
+	Used      int64  `json:"used"`
+	Available int64  `json:"available"` // allocatable of the node
+}
+
+// PluginScore is one plugin's opinion of one node.
+type PluginScore struct {
+	Plugin   string `json:"plugin"`
+	Raw      int64  `json:"raw"`
+	Norm     int64  `json:"norm"`
+	Weight   int64  `json:"weight"`
+	Weighted int64  `json:"weighted"`
+}
+
+// NodeScore is one feasible node's total and its parts.
+type NodeScore struct {
+	Node  string        `json:"node"`
+	Total int64         `json:"total"`
+	Parts []PluginScore `json:"parts,omitempty"`
+}
+
+// Ruled is the outcome of one scheduling attempt: every node's refusal or score.
+type Ruled struct {
+	Attempt  int             `json:"attempt"`
+	Profile  string          `json:"profile"`
+	Nodes    int             `json:"nodes"`              // nodes in the snapshot
+	Visited  int             `json:"visited"`            // nodes judged
+	Winner   string          `json:"winner,omitempty"`   // empty when no node fits
+	RunnerUp string          `json:"runnerUp,omitempty"` // second best
+	Ties     int             `json:"ties,omitempty"`     // nodes that shared the top score
+	Message  string          `json:"message,omitempty"`  // text of the FailedScheduling event
+	By       string          `json:"by,omitempty"`       // plugin that ended the attempt before nodes were judged
+	Refusals []NodeRefusal   `json:"refusals,omitempty"`
+	Scores   []NodeScore     `json:"scores,omitempty"`
+	Points   map[string]Took `json:"points,omitempty"` // time per extension point
+	Took     Took            `json:"took"`
+}
+
+// Line prints winner or refusal.
+func (f Ruled) Line() string {
+	if f.Winner == "" {
+		return fmt.Sprintf("attempt %d: %s", f.Attempt, f.Message)
+	}
+	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, len(f.Scores), f.Nodes)
+	for _, n := range f.Scores {
+		if n.Node == f.Winner {
+			parts := make([]string, 0, len(n.Parts))
+			for _, p := range n.Parts {
+				parts = append(parts, fmt.Sprintf("%s=%d", p.Plugin, p.Weighted))
+			}
+			s += fmt.Sprintf(" (score %d: %s)", n.Total, strings.Join(parts, " "))
+		}
+	}
+	return s
+}
+
+// Bound says that the API server took the binding.
+type Bound struct {
+	Node string `json:"node"`
+	Next string `json:"next,omitempty"` // runner-up
+	Lead int64  `json:"lead,omitempty"` // points ahead of it
+	Took Took   `json:"took"`           // from queue to acknowledged binding
+}
+
+// Line prints the binding.
+func (f Bound) Line() string {
+	if f.Next == "" {
+		return "bound to " + f.Node
+	}
+	return fmt.Sprintf("bound to %s, %d ahead of %s", f.Node, f.Lead, f.Next)
+}
+
+// BindFailed says that a binding cycle was rolled back.
+type BindFailed struct {
+	Node   string `json:"node"`
+	Point  string `json:"point"` // Reserve, Permit, PreBind, Bind
+	Plugin string `json:"plugin,omitempty"`
+	Error  string `json:"error"`
+}
+
+// Line prints the failure.
+func (f BindFailed) Line() string {
+	return fmt.Sprintf("binding to %s failed in %s: %s", f.Node, f.Point, f.Error)
+}
+
+// Preempting says which Pods were asked to leave for this one.
+type Preempting struct {
+	Node    string   `json:"node"`
+	Victims []string `json:"victims"` // namespace/name
+}
+
+// Line prints node and victims.
+func (f Preempting) Line() string {
+	return fmt.Sprintf("nominated to %s, preempting %s", f.Node, strings.Join(f.Victims, ", "))
+}

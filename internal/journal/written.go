@@ -1,0 +1,54 @@
+package journal
+
+import "fmt"
+
+// Written says that a write to the Pod was acknowledged by the store.
+type Written struct {
+	Verb        string `json:"verb"`                  // create, update, patch, delete
+	Subresource string `json:"subresource,omitempty"` // status, binding, …
+	User        string `json:"user"`                  // who asked
+	Agent       string `json:"agent,omitempty"`       // first word of the User-Agent
+	Revision    int64  `json:"revision"`              // etcd revision of the write
+	Took        Took   `json:"took,omitempty"`
+}
+
+// Line prints the write.
+func (f Written) Line() string {
+	what := f.Verb
+	if f.Subresource != "" {
+		what += " " + f.Subresource
+	}
+	return fmt.Sprintf("%s by %s at revision %d", what, f.User, f.Revision)
+}
+
+// Deleting says that the Pod was asked to end and how long it may take.
+type Deleting struct {
+	User  string `json:"user"`
+	Grace int64  `json:"graceSeconds"`
+}
+
+// Line prints the wish.
+func (f Deleting) Line() string {
+	return fmt.Sprintf("deletion asked by %s, grace %ds", f.User, f.Grace)
+}
+
+// Removed says that the object is gone from the store.
+type Removed struct {
+	Revision int64 `json:"revision,omitempty"`
+}
+
+// Line prints the end.
+func (f Removed) Line() string {
+	return fmt.Sprintf("removed from the store at revision %d", f.Revision)
+}
+
+// EvictionRefused says that an eviction was turned down by a PodDisruptionBudget.
+type EvictionRefused struct {
+	Budget  string `json:"budget"`
+	Message string `json:"message"`
+}
+
+// Line prints the refusal.
+func (f EvictionRefused) Line() string {
+	return fmt.Sprintf("eviction refused by budget %s: %s", f.Budget, f.Message)
+}
