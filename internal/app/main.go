@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+// Exit codes of every subcommand.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// IO are the streams a subcommand talks to.
+type IO struct{ Out, Err io.Writer }
+
+// Main runs the subcommand that argv names and returns the exit code. The binary is multi-call: a link named kubectl is kubectl.
+func Main(ctx context.Context, argv []string, out, errOut io.Writer) int {
+	if code, ok := otherProgram(argv); ok {
+		return code
+	}
+	root := Root(IO{out, errOut})
+	root.SetArgs(argv[1:])
+	err := root.ExecuteContext(ctx)
+	klog.Flush()
+	return report(errOut, err)
+}
+
+// otherProgram runs the programs that live in this binary beside Gantry: containerd and kubectl.
+func otherProgram(argv []string) (int, bool) {
+	switch {
+	case filepath.Base(argv[0]) == "kubectl":
+		return runKubectl(argv[1:]), true
+	case len(argv) > 1 && argv[1] == "kubectl":
+		return runKubectl(argv[2:]), true
+	case len(argv) > 1 && argv[1] == "containerd":
+		return runContainerd(argv[2:]), true
+	}
+	return 0, false
+}
+
+// Root is the command tree.
+func Root(io IO) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "gantry",
+		Short:         "Kubernetes' Pod machinery in one binary, so that a person can see it think",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetOut(io.Out)
+	root.SetErr(io.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help")}
+	})
+	root.AddCommand(commands(io)...)
+	return root
+}
+
+// usageError is a wrong call, as opposed to a call that failed.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// remedied is an error that carries what a person can do about it.
+type remedied struct {
+	err error
+	fix string
+}
+
+func (r remedied) Error() string { return r.err.Error() }
+func (r remedied) Unwrap() error { return r.err }
+
+// withFix attaches a remedy to an error; nil stays nil.
+func withFix(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return remedied{err, fmt.Sprintf(format, args...)}
+}
+
+// report prints an error as one sentence with its remedy and chooses the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return exitOK
+	}
+	fmt.Fprintf(w, "gantry: %v\n", err)
+	var r remedied
+	if errors.As(err, &r) {
+		fmt.Fprintf(w, "  → %s\n", r.fix)
+	}
+	var u usageError
+	if errors.As(err, &u) {
+		return exitUsage
+	}
+	return exitError
+}
