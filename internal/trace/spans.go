@@ -1,0 +1,179 @@
+package trace
+
+import (
+	"sort"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Span is a stretch of time with a name, inside another one.
+type Span struct {
+	Name     string            `json:"name"`
+	By       string            `json:"by,omitempty"`
+	Start    time.Time         `json:"start"`
+	End      time.Time         `json:"end"`
+	Error    string            `json:"error,omitempty"`
+	Note     string            `json:"note,omitempty"`
+	Attrs    map[string]string `json:"attributes,omitempty"`
+	Children []Span            `json:"children,omitempty"`
+	Open     bool              `json:"open,omitempty"` // has not ended yet; End is the newest entry's time
+}
+
+// Took is the span's length.
+func (s Span) Took() time.Duration { return s.End.Sub(s.Start) }
+
+// stage is a stretch of a life: it opens when open says so and closes when shut does.
+type stage struct {
+	name       string
+	open, shut func(journal.Fact) bool
+}
+
+func is[F journal.Fact](f journal.Fact) bool { _, ok := f.(F); return ok }
+
+func condition(typ, status string) func(journal.Fact) bool {
+	return func(f journal.Fact) bool {
+		c, ok := f.(journal.ConditionChanged)
+		return ok && c.Type == typ && c.Status == status
+	}
+}
+
+func phase(names ...string) func(journal.Fact) bool {
+	return func(f journal.Fact) bool {
+		p, ok := f.(journal.PhaseChanged)
+		for _, n := range names {
+			if ok && p.Phase == n {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func either(fs ...func(journal.Fact) bool) func(journal.Fact) bool {
+	return func(f journal.Fact) bool {
+		for _, is := range fs {
+			if is(f) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// stages are the chapters of a life, in order; one row each.
+var stages = []stage{
+	{"waiting and judged", is[journal.Queued], either(is[journal.Bound], is[journal.Removed])},
+	{"starting", is[journal.Accepted], either(phase("Running", "Succeeded", "Failed"), is[journal.Refused], is[journal.Released])},
+	{"becoming ready", phase("Running"), either(condition("Ready", "True"), phase("Succeeded", "Failed"), is[journal.Killing], is[journal.Released])},
+	{"ending", is[journal.Deleting], is[journal.Removed]},
+}
+
+func spans(entries []journal.Entry) []Span {
+	if len(entries) == 0 {
+		return nil
+	}
+	last := entries[len(entries)-1].At
+	root := Span{Name: "life", Start: entries[0].At, End: last, Open: true}
+	outer := make([]Span, 0, len(stages))
+	for _, st := range stages {
+		if s, ok := cut(st, entries, last); ok {
+			outer = append(outer, s)
+		}
+	}
+	for _, e := range entries {
+		if _, gone := e.Fact.(journal.Removed); gone {
+			root.Open = false
+		}
+		s, ok := leaf(e)
+		if !ok {
+			continue
+		}
+		if s.Start.Before(root.Start) {
+			root.Start = s.Start
+		}
+		if i := innermost(outer, s); i >= 0 {
+			outer[i].Children = append(outer[i].Children, s)
+		} else {
+			root.Children = append(root.Children, s)
+		}
+	}
+	root.Children = append(root.Children, outer...)
+	sort.SliceStable(root.Children, func(i, j int) bool { return root.Children[i].Start.Before(root.Children[j].Start) })
+	return []Span{root}
+}
+
+// cut makes the span of a stage from the first entry that opens it to the first one after that shuts it.
+func cut(st stage, entries []journal.Entry, last time.Time) (Span, bool) {
+	for i, e := range entries {
+		if !st.open(e.Fact) {
+			continue
+		}
+		s := Span{Name: st.name, Start: e.At, End: last, Open: true}
+		for _, later := range entries[i+1:] {
+			if st.shut(later.Fact) {
+				s.End, s.Open = later.At, false
+				break
+			}
+		}
+		return s, true
+	}
+	return Span{}, false
+}
+
+func innermost(outer []Span, s Span) int {
+	for i := len(outer) - 1; i >= 0; i-- {
+		if !s.End.Before(outer[i].Start) && !s.Start.After(outer[i].End) {
+			return i
+		}
+	}
+	return -1
+}
+
+// leaf makes the span of a fact that lasted.
+func leaf(e journal.Entry) (Span, bool) {
+	s := Span{By: e.By, Start: startOf(e), End: e.At}
+	switch f := e.Fact.(type) {
+	case journal.Written:
+		s.Name, s.Note = "API "+f.Verb, f.Line()
+		if f.Subresource != "" {
+			s.Name += " " + f.Subresource
+		}
+	case journal.Ruled:
+		s.Name, s.Note = "scheduling attempt", f.Line()
+		s.Children = points(f, s)
+	case journal.Called:
+		s.Name, s.Error = f.Service+" "+f.Method, f.Error
+		if f.Target != "" {
+			s.Name += " " + f.Target
+		}
+	case journal.Pulled:
+		s.Name = "image " + f.Image
+	case journal.VolumeReady:
+		s.Name = "volume " + f.Volume
+	case journal.StopStep:
+		s.Name, s.Note = "stop "+f.Container+": "+f.Step, f.Message
+	default:
+		return Span{}, false
+	}
+	return s, true
+}
+
+// pointOrder is the order in which a cycle passes the extension points.
+var pointOrder = []string{"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve", "Permit"}
+
+// points lays a cycle's extension points one after the other: the journal keeps their lengths, and a cycle runs them in order.
+func points(f journal.Ruled, cycle Span) []Span {
+	var out []Span
+	at := cycle.Start
+	for _, name := range pointOrder {
+		took, ok := f.Points[name]
+		if !ok {
+			continue
+		}
+		end := at.Add(time.Duration(took))
+		out = append(out, Span{Name: name, By: cycle.By, Start: at, End: end})
+		at = end
+	}
+	return out
+}

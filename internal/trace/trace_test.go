@@ -1,0 +1,90 @@
+package trace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// aLife is a Pod that was created, placed, started, became ready, was deleted and removed.
+func aLife(uid string, start time.Time) []journal.Entry {
+	ref := journal.Ref{Namespace: "default", Name: "web", UID: uid}
+	ms := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
+	took := func(n int) journal.Took { return journal.Took(time.Duration(n) * time.Millisecond) }
+	e := func(at int, by string, f journal.Fact) journal.Entry {
+		return journal.Entry{At: ms(at), Ref: ref, By: by, Fact: f}
+	}
+	return []journal.Entry{
+		e(2, "apiserver", journal.Written{Verb: "create", User: "admin", Revision: 10, Took: took(2)}),
+		e(3, "scheduler", journal.Queued{Queue: "active", Cause: "PodAdd"}),
+		e(5, "scheduler", journal.Ruled{Attempt: 1, Winner: "n1", Nodes: 1, Scores: []journal.NodeScore{{Node: "n1", Total: 7}}, Took: took(1), Points: map[string]journal.Took{"Filter": took(1)}}),
+		e(8, "scheduler", journal.Bound{Node: "n1", Took: took(5)}),
+		e(9, "kubelet", journal.Accepted{Source: "api"}),
+		e(100, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: took(80)}),
+		e(160, "kubelet", journal.Called{Service: "CRI", Method: "StartContainer", Target: "app", Took: took(50)}),
+		e(161, "kubelet", journal.ContainerStarted{Container: "app", ID: "c1"}),
+		e(163, "kubelet", journal.PhaseChanged{Phase: "Running"}),
+		e(170, "kubelet", journal.ConditionChanged{Type: "Ready", Status: "True"}),
+		e(5000, "apiserver", journal.Deleting{User: "admin", Grace: 30}),
+		e(5060, "kubelet", journal.Called{Service: "CRI", Method: "StopContainer", Target: "app", Took: took(50)}),
+		e(5090, "kubelet", journal.Released{}),
+		e(5100, "apiserver", journal.Removed{Revision: 20}),
+	}
+}
+
+func TestTimelineAndTree(t *testing.T) {
+	lives := Lives(aLife("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+	if len(lives) != 1 {
+		t.Fatalf("want one life, have %d", len(lives))
+	}
+	var b strings.Builder
+	if err := lives[0].WriteTimeline(&b); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("----\n")
+	if err := lives[0].WriteTree(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "life.txt", b.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("REWRITE") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (REWRITE=1 rewrites it):\n%s", path, diff)
+	}
+}
+
+func TestOneNameTwoLives(t *testing.T) {
+	now := time.Now()
+	lives := Lives(append(aLife("u1", now), aLife("u2", now.Add(time.Minute))...))
+	if len(lives) != 2 || lives[0].Ref.UID != "u1" || lives[1].Ref.UID != "u2" {
+		t.Fatalf("lives mixed: %+v", lives)
+	}
+	if lives[1].Partial || len(lives[1].Entries) != len(aLife("", now)) {
+		t.Fatalf("second life incomplete: %d entries", len(lives[1].Entries))
+	}
+}
+
+func TestForgottenBeginningIsSaid(t *testing.T) {
+	lives := Lives(aLife("u1", time.Now())[4:])
+	if !lives[0].Partial {
+		t.Fatal("a life without its creation passes as whole")
+	}
+}
