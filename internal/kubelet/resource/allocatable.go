@@ -1,0 +1,47 @@
+package resource
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Reserved is what Pods may not have of a node's capacity.
+type Reserved struct {
+	System   v1.ResourceList // systemReserved
+	Kube     v1.ResourceList // kubeReserved
+	Eviction v1.ResourceList // hard eviction thresholds of memory and ephemeral-storage, as quantities
+}
+
+// Allocatable is capacity − system − kube − eviction, never below zero; memory is lowered by the hugepages set aside from it as well.
+func Allocatable(capacity v1.ResourceList, r Reserved) v1.ResourceList {
+	out := make(v1.ResourceList, len(capacity))
+	for name, q := range capacity {
+		left := q.DeepCopy()
+		for _, take := range []v1.ResourceList{r.System, r.Kube, r.Eviction} {
+			if t, ok := take[name]; ok {
+				left.Sub(t)
+			}
+		}
+		out[name] = atLeastZero(left)
+	}
+	memory, ok := out[v1.ResourceMemory]
+	if !ok {
+		return out
+	}
+	for name, q := range capacity {
+		if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+			memory.Sub(q)
+		}
+	}
+	out[v1.ResourceMemory] = atLeastZero(memory)
+	return out
+}
+
+func atLeastZero(q resource.Quantity) resource.Quantity {
+	if q.Sign() < 0 {
+		return *resource.NewQuantity(0, q.Format)
+	}
+	return q
+}

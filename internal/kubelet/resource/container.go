@@ -1,0 +1,168 @@
+package resource
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ForContainer is what CRI is told about one container: shares from the request (or the limit when there is no request), quota and memory from the limits
+// (a pod-level limit where the container has none), oom_score_adj by QoS.
+func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeapi.LinuxContainerResources {
+	milli, hasCPU := c.Resources.Requests[v1.ResourceCPU]
+	cpuLimit, memLimit := limitOf(pod, c, v1.ResourceCPU), limitOf(pod, c, v1.ResourceMemory)
+	shares := milli.MilliValue()
+	if !hasCPU {
+		shares = cpuLimit.MilliValue()
+	}
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:          int64(Shares(shares)),
+		MemoryLimitInBytes: memLimit.Value(),
+		OomScoreAdj:        OOMScoreAdj(pod, c, node.MemoryBytes),
+	}
+	if o.CFSQuota {
+		r.CpuPeriod = o.period()
+		r.CpuQuota = Quota(cpuLimit.MilliValue(), r.CpuPeriod)
+	}
+	if o.NoSwap {
+		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+	}
+	pages := hugepages(c.Resources.Limits)
+	for _, size := range slices.Sorted(maps.Keys(pages)) {
+		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: pageName(size), Limit: uint64(pages[size])})
+	}
+	if o.Unified {
+		r.Unified = unified(pod, c, node, o)
+	}
+	return r
+}
+
+// limitOf is the container's limit, or the Pod's when only that is set; zero means none.
+func limitOf(pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quantity {
+	if q := c.Resources.Limits[name]; q.Sign() > 0 {
+		return q
+	}
+	if pod.Spec.Resources != nil {
+		return pod.Spec.Resources.Limits[name]
+	}
+	return resource.Quantity{}
+}
+
+// unified lists the cgroup v2 files CRI has no field for. memory.high is where the kernel starts to slow the container down:
+// request + factor × (limit, or what the node can give, − request), in whole pages.
+func unified(pod *v1.Pod, c *v1.Container, node Node, o Options) map[string]string {
+	m := map[string]string{}
+	if o.GroupOOM {
+		m["memory.oom.group"] = "1"
+	}
+	if request := c.Resources.Requests.Memory().Value(); o.MemoryQoS {
+		if request > 0 {
+			m["memory.min"] = strconv.FormatInt(request, 10)
+		}
+		limit := limitOf(pod, c, v1.ResourceMemory)
+		ceiling := limit.Value()
+		if ceiling == 0 {
+			ceiling = node.Allocatable.Memory().Value()
+		}
+		if QOS(pod) != v1.PodQOSGuaranteed && ceiling > request {
+			pct := int64(o.ThrottlingPct)
+			if pct == 0 {
+				pct = 90
+			}
+			high := (request + (ceiling-request)*pct/100) / pageSize * pageSize
+			m["memory.high"] = strconv.FormatInt(high, 10)
+		}
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// pageName writes a page size as the runtime spells it: 2MB, 1GB.
+func pageName(bytes int64) string {
+	units := []string{"B", "KB", "MB", "GB", "TB"}
+	i := 0
+	for bytes >= 1024 && bytes%1024 == 0 && i < len(units)-1 {
+		bytes, i = bytes/1024, i+1
+	}
+	return strconv.FormatInt(bytes, 10) + units[i]
+}
+
+const pageSize = 4096
+
+// The scores: the kernel adds them to the permille of memory a process uses, so -997 survives nearly everything and 1000 goes first.
+const (
+	guaranteedScore = -997
+	bestEffortScore = 1000
+)
+
+// OOMScoreAdj ranks a container for the kernel's OOM killer: -997 for Guaranteed and node-critical Pods, 1000 for BestEffort, and between 3 and 999 for Burstable, the
+// lower the more memory it asks for. A sidecar never ranks above the smallest regular container, so that it does not die first.
+func OOMScoreAdj(pod *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
+	class := QOS(pod)
+	switch {
+	case nodeCritical(pod), class == v1.PodQOSGuaranteed:
+		return guaranteedScore
+	case class == v1.PodQOSBestEffort:
+		return bestEffortScore
+	case memoryCapacity <= 0:
+		return bestEffortScore - 1
+	}
+	spare := spareMemory(pod)
+	adj := 1000 - 1000*(c.Resources.Requests.Memory().Value()+spare)/memoryCapacity
+	if sidecar(pod, c.Name) {
+		least := int64(math.MaxInt64)
+		for i := range pod.Spec.Containers {
+			least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
+		}
+		adj = min(adj, 1000-1000*(least+spare)/memoryCapacity)
+	}
+	return min(max(adj, 1000+guaranteedScore), bestEffortScore-1)
+}
+
+// spareMemory is each container's part of a pod-level memory request that no container asks for by itself.
+func spareMemory(pod *v1.Pod) int64 {
+	if pod.Spec.Resources == nil || !positive(pod.Spec.Resources.Requests, v1.ResourceMemory) {
+		return 0
+	}
+	left, n := pod.Spec.Resources.Requests.Memory().Value(), int64(0)
+	for i := range pod.Spec.Containers {
+		left, n = left-pod.Spec.Containers[i].Resources.Requests.Memory().Value(), n+1
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; sidecar(pod, c.Name) {
+			left, n = left-c.Resources.Requests.Memory().Value(), n+1
+		}
+	}
+	if n == 0 || left <= 0 {
+		return 0
+	}
+	return left / n
+}
+
+func sidecar(pod *v1.Pod, name string) bool {
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.Name == name {
+			return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+		}
+	}
+	return false
+}
+
+// nodeCritical: a static Pod, a mirror of one, or a Pod of critical priority, of the class system-node-critical.
+func nodeCritical(pod *v1.Pod) bool {
+	if pod.Spec.PriorityClassName != "system-node-critical" {
+		return false
+	}
+	source := pod.Annotations["kubernetes.io/config.source"]
+	_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
+	static := source != "" && source != "api"
+	return static || mirror || pod.Spec.Priority != nil && *pod.Spec.Priority >= 2000000000
+}

@@ -1,0 +1,103 @@
+package volume
+
+import (
+	"context"
+	"io/fs"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Mounted is a volume that is ready for containers.
+type Mounted struct {
+	Name     string // as in spec.volumes
+	Type     string // emptyDir, configMap, …
+	Path     string // on the host; empty for an image volume
+	Image    string // reference of an image volume, which the runtime mounts
+	Pull     v1.PullPolicy
+	ReadOnly bool // whatever the volumeMount says
+	Device   bool // Path is a block device
+}
+
+// Type makes one kind of volume. Its methods are called for one Pod at a time, for different Pods side by side.
+type Type interface {
+	// Name is the field of v1.VolumeSource, like "configMap".
+	Name() string
+	// Dir is the plugin's part of the path under the Pod's volumes, like "kubernetes.io~configmap"; empty when the type keeps nothing there.
+	Dir() string
+	// Owns tells whether the volume is of this type.
+	Owns(v *v1.Volume) bool
+	// SetUp makes the volume ready, and brings it up to date when it is there already. It can be repeated after any failure. Errors read as upstream's.
+	SetUp(ctx context.Context, a Ask) (Mounted, error)
+	// TearDown undoes SetUp; the volume's spec may be forgotten by then. It is a success when there is nothing.
+	TearDown(ctx context.Context, dir string) error
+}
+
+// Refresher is a Type whose content follows API objects; SetUp again brings it up to date.
+type Refresher interface{ Refreshes() bool }
+
+// Ask is what a Type needs to know to set a volume up.
+type Ask struct {
+	Pod    *v1.Pod
+	Volume *v1.Volume
+	Dir    string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
+	Node   NodeView
+}
+
+// NodeView is what a Pod may learn about its node, and which bounds volumes have.
+type NodeView struct {
+	Allocatable v1.ResourceList
+	HostIPs     []string // first is status.hostIP
+	PodIPs      []string
+}
+
+// Mounts is the kernel's part; linux/mount implements it.
+type Mounts interface {
+	Tmpfs(dir string, o TmpfsOptions) error
+	Bind(source, target string, readOnly bool) error
+	Unmount(target string) error            // a success when it is not mounted
+	IsMountPoint(path string) (bool, error) // false when there is nothing
+	Under(dir string) ([]string, error)     // mount points below dir and dir itself, deepest first
+	// OpenBeneath opens a path below root without following symbolic links out of it; the descriptor is the caller's to close.
+	OpenBeneath(root, sub string, o OpenOptions) (fd int, err error)
+}
+
+// TmpfsOptions shapes a tmpfs.
+type TmpfsOptions struct {
+	Size int64 // bytes; 0 is the kernel's own bound, half of memory
+	Mode fs.FileMode
+}
+
+// OpenOptions says what OpenBeneath does when the path is not there.
+type OpenOptions struct {
+	MakeDirs bool
+	Mode     fs.FileMode // of directories made
+}
+
+// Objects reads the objects a Pod refers to from a cache that the API server keeps up to date. Errors are API errors whose text is upstream's: configmap "x" not found.
+type Objects interface {
+	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
+	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+}
+
+// Tokens asks the API server for service-account tokens, as the node's identity.
+type Tokens interface {
+	CreateToken(ctx context.Context, namespace, serviceAccount string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
+}
+
+// Claims reads persistent volume claims and what they are bound to.
+type Claims interface {
+	GetClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error)
+	GetVolume(ctx context.Context, name string) (*v1.PersistentVolume, error)
+}
+
+// Ref names an object a Pod refers to.
+type Ref struct {
+	Kind      string // ConfigMap, Secret
+	Namespace string
+	Name      string
+}
+
+// UID is a Pod's uid; it names its directory.
+type UID = types.UID

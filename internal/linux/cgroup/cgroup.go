@@ -1,0 +1,44 @@
+package cgroup
+
+import "errors"
+
+// Values is what one cgroup enforces. Nil leaves the kernel's value alone. kubelet/resource has a type of the same fields.
+type Values struct {
+	Shares    *uint64           // cpu.shares, 2..262144; v2: cpu.weight
+	Quota     *int64            // µs of cpu time per period, -1 is no limit; v1: cpu.cfs_quota_us, v2: cpu.max
+	Period    *uint64           // µs
+	Memory    *int64            // bytes, -1 is no limit; v1: memory.limit_in_bytes, v2: memory.max
+	Pids      *int64            // processes, -1 is no limit; pids.max
+	Hugepages map[int64]int64   // page size in bytes to limit in bytes
+	Unified   map[string]string // v2 files written as they are
+}
+
+// Options says where the hierarchies are and which part of them is ours.
+type Options struct {
+	Mount string // where cgroups are mounted; empty means /sys/fs/cgroup
+	Root  string // the only subtree this Tree may write to, like /gantry-1 or /kubepods; never empty nor "/"
+}
+
+// Usage is what a cgroup and everything below it uses.
+type Usage struct {
+	CPUNanos         uint64 // cpu time since the cgroup was made
+	MemoryBytes      uint64 // all memory charged, page cache included
+	WorkingSetBytes  uint64 // memory without inactive page cache: what cannot be freed easily
+	RSSBytes         uint64 // anonymous memory
+	PageFaults       uint64
+	MajorPageFaults  uint64
+	MemoryLimitBytes uint64 // 0 when there is none
+	Pids             uint64
+}
+
+// ErrOutside is returned for a path outside Options.Root.
+var ErrOutside = errors.New("cgroup path is outside the tree's root")
+
+// Tree is the part of the cgroup hierarchies below one root.
+type Tree struct {
+	o Options
+	h hierarchy
+}
+
+// Version is 1 (hybrid trees included) or 2.
+func (t *Tree) Version() int { return t.h.version() }

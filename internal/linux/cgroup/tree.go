@@ -1,0 +1,132 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const defaultMount = "/sys/fs/cgroup"
+
+// hierarchy is what differs between the versions.
+type hierarchy interface {
+	version() int
+	roots() []string // every directory a cgroup may have a directory below
+	ensure(path string, v Values) error
+	usage(path string) (Usage, error)
+	kill(dir string) error // one directory with everything below
+}
+
+// Open finds out which version is mounted. It fails when there is no cgroup file system, or when Options.Root would not confine the Tree.
+func Open(o Options) (*Tree, error) {
+	if o.Mount == "" {
+		o.Mount = defaultMount
+	}
+	o.Root = path.Clean("/" + o.Root)
+	if o.Root == "/" {
+		return nil, errors.New("cgroup: the root of a tree must be a subtree like /kubepods, not the whole hierarchy")
+	}
+	if _, err := os.Stat(filepath.Join(o.Mount, "cgroup.controllers")); err == nil {
+		return &Tree{o: o, h: v2{o.Mount}}, nil
+	}
+	h, err := findV1(o.Mount)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{o: o, h: h}, nil
+}
+
+// Root is the subtree this Tree may write to.
+func (t *Tree) Root() string { return t.o.Root }
+
+// Ensure makes the cgroup with all its parents, and writes the values. It can be repeated, also with other values.
+func (t *Tree) Ensure(p string, v Values) error {
+	p, err := t.own(p)
+	if err != nil {
+		return err
+	}
+	if err := t.h.ensure(p, v); err != nil {
+		return fmt.Errorf("cgroup %s: %w", p, err)
+	}
+	return nil
+}
+
+// Exists tells whether the cgroup is there in any hierarchy.
+func (t *Tree) Exists(p string) bool {
+	for _, r := range t.h.roots() {
+		if _, err := os.Stat(filepath.Join(r, clean(p))); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// List returns the names of the cgroups directly below parent, of all hierarchies, sorted. A parent that is not there has none.
+func (t *Tree) List(parent string) ([]string, error) {
+	var names []string
+	for _, r := range t.h.roots() {
+		entries, err := os.ReadDir(filepath.Join(r, clean(parent)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cgroup %s: %w", parent, err)
+		}
+		for _, e := range entries {
+			if e.IsDir() && !slices.Contains(names, e.Name()) {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Usage reads what the cgroup and all below it use. Any path of the hierarchy can be read, "/" is the node. A file the kernel does not have leaves its field zero.
+func (t *Tree) Usage(p string) (Usage, error) {
+	u, err := t.h.usage(clean(p))
+	if err != nil {
+		return Usage{}, fmt.Errorf("cgroup %s: %w", p, err)
+	}
+	return u, nil
+}
+
+// Processes returns the ids of the processes in the cgroup and in all below it, sorted.
+func (t *Tree) Processes(p string) ([]int, error) {
+	var pids []int
+	for _, r := range t.h.roots() {
+		found, err := processes(filepath.Join(r, clean(p)))
+		if err != nil {
+			return nil, fmt.Errorf("cgroup %s: %w", p, err)
+		}
+		pids = append(pids, found...)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+func (t *Tree) own(p string) (string, error) {
+	p = clean(p)
+	if p != t.o.Root && !strings.HasPrefix(p, t.o.Root+"/") {
+		return "", fmt.Errorf("%w: %s is not below %s", ErrOutside, p, t.o.Root)
+	}
+	return p, nil
+}
+
+func clean(p string) string { return path.Clean("/" + p) }
+
+// levels lists the cgroups from just below the top down to p: /a, /a/b, /a/b/c.
+func levels(p string) []string {
+	var out []string
+	for p != "/" {
+		out = append(out, p)
+		p = path.Dir(p)
+	}
+	slices.Reverse(out)
+	return out
+}
