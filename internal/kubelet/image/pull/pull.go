@@ -1,14 +1,25 @@
 package pull
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
 // Runtime is the part of CRI's image service that pulling needs; internalapi.ImageManagerService is one.
@@ -27,7 +38,7 @@ type Deps struct {
 	Images      Runtime
 	Recorder    Recorder
 	Journal     journal.Sink
-	MaxParallel int           // pulls side by side; 1 is upstream's default (serializeImagePulls), 0 is no bound
+	MaxParallel int           // pulls side by side, first come first served; 1 is upstream's default (serializeImagePulls), 0 is no bound
 	FirstDelay  time.Duration // back-off after a failed pull; 10 s when 0
 	MaxDelay    time.Duration // 300 s when 0
 }
@@ -44,11 +55,160 @@ type Request struct {
 	Handler   string // runtime handler of the Pod's RuntimeClass
 }
 
+// Failed is the error of an image that is not there: a *reason.Refusal, and when trying again makes sense. A zero RetryAt means that only a change of the Pod, or of what
+// the node has, can help.
+type Failed struct {
+	*reason.Refusal
+	RetryAt time.Time
+}
+
+// Unwrap returns the refusal.
+func (f *Failed) Unwrap() error { return f.Refusal }
+
 // Puller makes sure that images are there.
-type Puller struct{ d Deps }
+type Puller struct {
+	d     Deps
+	slots chan struct{} // nil without a bound
+
+	mu      sync.Mutex
+	flights map[string]*flight
+	failed  map[failureKey]image.BackOff
+}
+
+type failureKey struct {
+	pod   types.UID
+	image string
+}
 
 // New returns a Puller.
-func New(d Deps) *Puller { return &Puller{d: d} }
+func New(d Deps) *Puller {
+	d.FirstDelay = cmp.Or(d.FirstDelay, image.FirstDelay)
+	d.MaxDelay = cmp.Or(d.MaxDelay, image.MaxDelay)
+	p := &Puller{d: d, flights: map[string]*flight{}, failed: map[failureKey]image.BackOff{}}
+	if d.MaxParallel > 0 {
+		p.slots = make(chan struct{}, d.MaxParallel)
+	}
+	return p
+}
 
-// Ensure returns the reference to create the container from, pulling the image if the policy says so.
-func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) { return p.ensure(ctx, r) }
+// Ensure returns the reference to create the container from, pulling the image if the policy says so. It waits for the pull; when ctx ends, the pull goes on only if others
+// wait for it too. The error is ctx's, or a *Failed whose Detail is the container's waiting message.
+func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) {
+	t := newTale(p.d, &r)
+	name, err := image.Normalize(t.image)
+	if err != nil {
+		return "", p.refuse(t, err.(*reason.Refusal), "InspectFailed", time.Time{})
+	}
+	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: t.image, RuntimeHandler: r.Handler, Annotations: r.Pod.Annotations}
+	found, err := p.d.Images.ImageStatus(ctx, spec, false)
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("image %q: %w", t.image, ctx.Err())
+		}
+		detail := fmt.Sprintf("Failed to inspect image %q: %v", name, err)
+		return "", p.refuse(t, &reason.Refusal{Code: reason.ImageInspectError, Detail: detail, Fix: "look at the container runtime's log"}, "InspectFailed", time.Time{})
+	}
+	switch image.Decide(t.policy, found.GetImage().GetId() != "") {
+	case image.Use:
+		t.present(found.GetImage().GetSize())
+		return found.GetImage().GetId(), nil
+	case image.Refuse:
+		return "", p.refuse(t, &reason.Refusal{
+			Code:   reason.ErrImageNeverPull,
+			Detail: fmt.Sprintf("Container image %q is not present with pull policy of Never", t.image),
+			Fix:    "load the image onto the node, or set imagePullPolicy to IfNotPresent",
+		}, string(reason.ErrImageNeverPull), time.Time{})
+	}
+	return p.pull(ctx, t, spec)
+}
+
+// Forget drops what is remembered about a Pod's failed pulls.
+func (p *Puller) Forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.failed {
+		if k.pod == uid {
+			delete(p.failed, k)
+		}
+	}
+}
+
+func (p *Puller) pull(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (string, error) {
+	key := failureKey{t.Pod.UID, spec.Image}
+	p.mu.Lock()
+	past := p.failed[key]
+	p.mu.Unlock()
+	if past.Waiting(time.Now()) {
+		return "", p.putOff(t, past)
+	}
+	t.pulling()
+	asked := time.Now()
+	got, err := p.fly(ctx, t, spec)
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("image %q: %w", t.image, ctx.Err())
+		}
+		return "", p.pullFailed(t, key, err)
+	}
+	p.mu.Lock()
+	delete(p.failed, key)
+	p.mu.Unlock()
+	t.pulled(got, time.Since(asked))
+	return got.ref, nil
+}
+
+func (p *Puller) pullFailed(t *tale, key failureKey, err error) error {
+	code, detail := explain(t.image, err)
+	now := time.Now()
+	p.mu.Lock()
+	maps.DeleteFunc(p.failed, func(_ failureKey, b image.BackOff) bool { return b.Stale(now, p.d.MaxDelay) })
+	next := p.failed[key].Failed(now, p.d.FirstDelay, p.d.MaxDelay, string(code)+": "+detail)
+	p.failed[key] = next
+	p.mu.Unlock()
+	message := detail
+	if code == reason.ErrImagePull {
+		message = fmt.Sprintf("Failed to pull image %q: %s", t.image, detail)
+	}
+	t.warn("Failed", message)
+	r := &reason.Refusal{Code: code, Detail: detail, Fix: "check the image's name and tag, the registry, and imagePullSecrets"}
+	return p.refuse(t, r, "", next.Until)
+}
+
+func (p *Puller) putOff(t *tale, past image.BackOff) error {
+	said := fmt.Sprintf("Back-off pulling image %q", t.image)
+	t.event(v1.EventTypeNormal, "BackOff", said)
+	r := &reason.Refusal{Code: reason.ImagePullBackOff, Detail: said + ": " + past.Error, Fix: "mend what the last pull failed of; it is tried again by itself"}
+	t.put(journal.BackingOff{Container: t.container, What: string(r.Code), Delay: journal.Took(past.Delay), Until: past.Until, Message: r.Detail})
+	t.warn("Failed", "Error: "+string(r.Code))
+	return &Failed{Refusal: by(r), RetryAt: past.Until}
+}
+
+// refuse tells the story's bad end: an event with the detail under its own reason, unless told already, and one for the container.
+func (p *Puller) refuse(t *tale, r *reason.Refusal, event string, retry time.Time) error {
+	if event != "" {
+		t.warn(event, r.Detail)
+	}
+	t.warn("Failed", "Error: "+string(r.Code))
+	t.put(journal.PullFailed{Image: t.image, Reason: string(r.Code), Message: r.Detail, RetryAt: retry})
+	return &Failed{Refusal: by(r), RetryAt: retry}
+}
+
+func by(r *reason.Refusal) *reason.Refusal {
+	r.By = "kubelet/image"
+	return r
+}
+
+// explain names the failure. Runtimes mark two kinds in their text; a code of Unknown says nothing and is left out.
+func explain(name string, err error) (reason.Code, string) {
+	text := err.Error()
+	if s, ok := status.FromError(err); ok && s.Code() == codes.Unknown {
+		text = s.Message()
+	}
+	if rest, ok := strings.CutPrefix(text, string(reason.RegistryUnavailable)); ok {
+		return reason.RegistryUnavailable, fmt.Sprintf("image pull failed for %s because the registry is unavailable%s", name, rest)
+	}
+	if rest, ok := strings.CutPrefix(text, string(reason.SignatureValidationFailed)); ok {
+		return reason.SignatureValidationFailed, fmt.Sprintf("image pull failed for %s because the signature validation failed%s", name, rest)
+	}
+	return reason.ErrImagePull, text
+}
