@@ -1,0 +1,100 @@
+package core
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+func persistentVolumeClaims() kind.Kind {
+	t := types[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList]()
+	t.HasStatus, t.NoGenerate = true, true
+	return kind.Kind{
+		Version: "v1", Resource: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Kind: "PersistentVolumeClaim",
+		Names: kind.Names{Short: []string{"pvc"}},
+		Types: t,
+		Rules: kind.Rules{
+			Default: func(o runtime.Object) { defaultClaim(o.(*v1.PersistentVolumeClaim)) },
+			PrepareCreate: func(_ context.Context, o runtime.Object) {
+				c := o.(*v1.PersistentVolumeClaim)
+				c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
+				dropCrossNamespace(c, nil)
+			},
+			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
+				dropCrossNamespace(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
+			},
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return template.ValidateClaim(&o.(*v1.PersistentVolumeClaim).Spec, field.NewPath("spec"))
+			},
+			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return validateClaimUpdate(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
+			},
+			ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return validateClaimStatus(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
+			},
+			Warn:                     func(_ context.Context, o runtime.Object) []string { return warnClaim(o.(*v1.PersistentVolumeClaim)) },
+			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"name": o.(*v1.PersistentVolumeClaim).Name} },
+			AllowUnconditionalUpdate: true,
+		},
+		Table: kind.Table{Columns: claimColumns(), Row: row(claimRow)},
+	}
+}
+
+func defaultClaim(c *v1.PersistentVolumeClaim) {
+	if c.Status.Phase == "" {
+		c.Status.Phase = v1.ClaimPending
+	}
+	template.DefaultClaimSpec(&c.Spec)
+}
+
+// dropCrossNamespace removes a data source in another namespace (alpha, off), with the reference that carries it.
+func dropCrossNamespace(c, old *v1.PersistentVolumeClaim) {
+	r := c.Spec.DataSourceRef
+	if r == nil || r.Namespace == nil || *r.Namespace == "" {
+		return
+	}
+	if old != nil && old.Spec.DataSourceRef != nil && old.Spec.DataSourceRef.Namespace != nil {
+		return
+	}
+	c.Spec.DataSourceRef = nil
+}
+
+func claimColumns() []metav1.TableColumnDefinition {
+	spec, status := v1.PersistentVolumeClaimSpec{}.SwaggerDoc(), v1.PersistentVolumeClaimStatus{}.SwaggerDoc()
+	return append([]metav1.TableColumnDefinition{
+		column.Name(), column.Def("Status", status["phase"]), column.Def("Volume", spec["volumeName"]), column.Def("Capacity", status["capacity"]),
+		column.Def("Access Modes", status["accessModes"]), column.Def("StorageClass", spec["storageClassName"]),
+		column.Def("VolumeAttributesClass", spec["volumeAttributesClassName"]), column.Age(),
+	}, column.Wide(column.Def("VolumeMode", spec["volumeMode"]))...)
+}
+
+func claimRow(c *v1.PersistentVolumeClaim, opt kind.RowOptions) []any {
+	phase := string(c.Status.Phase)
+	if c.DeletionTimestamp != nil {
+		phase = "Terminating"
+	}
+	capacity, modes := "", ""
+	if c.Spec.VolumeName != "" {
+		size := c.Status.Capacity[v1.ResourceStorage]
+		capacity, modes = size.String(), modesCell(c.Status.AccessModes)
+	}
+	class := ""
+	if c.Spec.StorageClassName != nil {
+		class = *c.Spec.StorageClassName
+	}
+	if a, ok := c.Annotations[v1.BetaStorageClassAnnotation]; ok {
+		class = a
+	}
+	return []any{
+		c.Name, phase, c.Spec.VolumeName, capacity, modes, class, orUnset(c.Spec.VolumeAttributesClassName),
+		column.Since(c.CreationTimestamp, opt.Now), modeCell(c.Spec.VolumeMode),
+	}
+}

@@ -1,0 +1,86 @@
+package core
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+const immutableMessage = "field is immutable when `immutable` is set"
+
+func configMaps() kind.Kind {
+	t := types[v1.ConfigMap, v1.ConfigMapList]()
+	t.NoGenerate = true
+	return kind.Kind{
+		Version: "v1", Resource: "configmaps", Singular: "configmap", Kind: "ConfigMap",
+		Names: kind.Names{Short: []string{"cm"}},
+		Types: t,
+		Rules: kind.Rules{
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateConfigMap(o.(*v1.ConfigMap)) },
+			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return validateConfigMapUpdate(o.(*v1.ConfigMap), old.(*v1.ConfigMap))
+			},
+			AllowUnconditionalUpdate: true,
+		},
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), column.Age()},
+			Row: row(func(c *v1.ConfigMap, opt kind.RowOptions) []any {
+				return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)), column.Since(c.CreationTimestamp, opt.Now)}
+			}),
+		},
+	}
+}
+
+func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, k := range sortedKeys(c.Data) {
+		errs = append(errs, dataKey(k, field.NewPath("data"))...)
+		if _, both := c.BinaryData[k]; both {
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
+		}
+		size += len(c.Data[k])
+	}
+	for _, k := range sortedKeys(c.BinaryData) {
+		errs = append(errs, dataKey(k, field.NewPath("binaryData"))...)
+		size += len(c.BinaryData[k])
+	}
+	if size > v1.MaxSecretSize {
+		// The value is left out: it is as large as the limit.
+		errs = append(errs, field.TooLong(field.NewPath(""), "" /*unused*/, v1.MaxSecretSize))
+	}
+	return errs
+}
+
+// dataKey judges one key of a ConfigMap or Secret.
+func dataKey(k string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range validation.IsConfigMapKey(k) {
+		errs = append(errs, field.Invalid(path.Key(k), k, msg))
+	}
+	return errs
+}
+
+func validateConfigMapUpdate(c, old *v1.ConfigMap) field.ErrorList {
+	var errs field.ErrorList
+	if isTrue(old.Immutable) {
+		if !isTrue(c.Immutable) {
+			errs = append(errs, field.Forbidden(field.NewPath("immutable"), immutableMessage))
+		}
+		if !apiequality.Semantic.DeepEqual(c.Data, old.Data) {
+			errs = append(errs, field.Forbidden(field.NewPath("data"), immutableMessage))
+		}
+		if !apiequality.Semantic.DeepEqual(c.BinaryData, old.BinaryData) {
+			errs = append(errs, field.Forbidden(field.NewPath("binaryData"), immutableMessage))
+		}
+	}
+	return append(errs, validateConfigMap(c)...)
+}

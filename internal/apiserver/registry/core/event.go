@@ -1,0 +1,218 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+const (
+	eventTTLSeconds = 60 * 60
+	eventNameLimit  = 128  // reportingInstance, action, reason
+	eventNoteLimit  = 1024 // message
+)
+
+// events is the core Event, kept for an hour.
+func events() kind.Kind {
+	t := types[v1.Event, v1.EventList]()
+	t.NoGenerate, t.EventTTL = true, eventTTLSeconds
+	return kind.Kind{
+		Version: "v1", Resource: "events", Singular: "event", Kind: "Event",
+		Names: kind.Names{Short: []string{"ev"}},
+		Types: t,
+		Rules: kind.Rules{
+			Validate: func(ctx context.Context, o runtime.Object) field.ErrorList { return validateEvent(ctx, o.(*v1.Event)) },
+			ValidateUpdate: func(ctx context.Context, o, _ runtime.Object) field.ErrorList {
+				return validateEvent(ctx, o.(*v1.Event))
+			},
+			ValidateName: func(name string, prefix bool) []string {
+				if prefix {
+					return path.ValidatePathSegmentName(name, true)
+				}
+				return path.ValidatePathSegmentName(name, false)
+			},
+			Fields:                   func(o runtime.Object) fields.Set { return eventFields(o.(*v1.Event)) },
+			AllowCreateOnUpdate:      true,
+			AllowUnconditionalUpdate: true,
+		},
+		Table: kind.Table{Columns: eventColumns(), Row: row(eventRow)},
+	}
+}
+
+// EventsV1 is the same Event under events.k8s.io/v1: one hub type, one place in the store.
+func EventsV1() kind.Kind {
+	k := events()
+	k.Group = "events.k8s.io"
+	k.Types.Internal = schema.GroupKind{Kind: "Event"}
+	return k
+}
+
+func eventFields(e *v1.Event) fields.Set {
+	source := e.Source.Component
+	if source == "" {
+		source = e.ReportingController
+	}
+	return fields.Set{
+		"involvedObject.kind":            e.InvolvedObject.Kind,
+		"involvedObject.namespace":       e.InvolvedObject.Namespace,
+		"involvedObject.name":            e.InvolvedObject.Name,
+		"involvedObject.uid":             string(e.InvolvedObject.UID),
+		"involvedObject.apiVersion":      e.InvolvedObject.APIVersion,
+		"involvedObject.resourceVersion": e.InvolvedObject.ResourceVersion,
+		"involvedObject.fieldPath":       e.InvolvedObject.FieldPath,
+		"reason":                         e.Reason,
+		"reportingComponent":             e.ReportingController,
+		"source":                         source,
+		"type":                           e.Type,
+	}
+}
+
+// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form; events.k8s.io asks for the new form.
+func validateEvent(ctx context.Context, e *v1.Event) field.ErrorList {
+	group := ""
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		group = info.APIGroup
+	}
+	errs := validateAnyEvent(e, group)
+	if group == "events.k8s.io" {
+		errs = append(errs, validateNewEvent(e)...)
+	}
+	return errs
+}
+
+func validateAnyEvent(e *v1.Event, group string) field.ErrorList {
+	var errs field.ErrorList
+	ns := field.NewPath("involvedObject", "namespace")
+	mismatch := field.Invalid(ns, e.InvolvedObject.Namespace, "does not match event.namespace")
+	if e.EventTime.IsZero() {
+		clusterScoped := e.InvolvedObject.Namespace == ""
+		if clusterScoped && e.Namespace != metav1.NamespaceNone && e.Namespace != metav1.NamespaceDefault ||
+			!clusterScoped && e.Namespace != e.InvolvedObject.Namespace {
+			errs = append(errs, mismatch)
+		}
+	} else {
+		if e.InvolvedObject.Namespace == "" && e.Namespace != metav1.NamespaceDefault && e.Namespace != metav1.NamespaceSystem {
+			errs = append(errs, mismatch)
+		}
+		controller := field.NewPath("reportingController")
+		if group == "" {
+			controller = field.NewPath("reportingComponent")
+		}
+		if e.ReportingController == "" {
+			errs = append(errs, field.Required(controller, ""))
+		}
+		for _, msg := range validation.IsQualifiedName(e.ReportingController) {
+			errs = append(errs, field.Invalid(controller, e.ReportingController, msg))
+		}
+		errs = append(errs, bounded("reportingInstance", e.ReportingInstance)...)
+		errs = append(errs, bounded("action", e.Action)...)
+		errs = append(errs, bounded("reason", e.Reason)...)
+		if len(e.Message) > eventNoteLimit {
+			errs = append(errs, field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %v characters", eventNoteLimit)))
+		}
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(e.Namespace) {
+		errs = append(errs, field.Invalid(field.NewPath("namespace"), e.Namespace, msg))
+	}
+	return errs
+}
+
+func bounded(name, value string) field.ErrorList {
+	p := field.NewPath(name)
+	switch {
+	case value == "":
+		return field.ErrorList{field.Required(p, "")}
+	case len(value) > eventNameLimit:
+		return field.ErrorList{field.Invalid(p, "", fmt.Sprintf("can have at most %v characters", eventNameLimit))}
+	}
+	return nil
+}
+
+// validateNewEvent refuses the old form's fields.
+func validateNewEvent(e *v1.Event) field.ErrorList {
+	var errs field.ErrorList
+	unset := func(name string, isSet bool) {
+		if isSet {
+			errs = append(errs, field.Invalid(field.NewPath(name), "", "needs to be unset"))
+		}
+	}
+	if s := e.Series; s != nil {
+		if s.Count < 2 {
+			errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
+		}
+		if s.LastObservedTime.IsZero() {
+			errs = append(errs, field.Required(field.NewPath("series.lastObservedTime"), ""))
+		}
+	}
+	if e.EventTime.IsZero() {
+		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
+	}
+	if e.Type != v1.EventTypeNormal && e.Type != v1.EventTypeWarning {
+		errs = append(errs, field.Invalid(field.NewPath("type"), "", fmt.Sprintf("has invalid value: %v", e.Type)))
+	}
+	unset("firstTimestamp", !e.FirstTimestamp.IsZero())
+	unset("lastTimestamp", !e.LastTimestamp.IsZero())
+	unset("count", e.Count != 0)
+	unset("source", e.Source.Component != "" || e.Source.Host != "")
+	return errs
+}
+
+func eventColumns() []metav1.TableColumnDefinition {
+	doc := v1.Event{}.SwaggerDoc()
+	out := []metav1.TableColumnDefinition{
+		column.Def("Last Seen", doc["lastTimestamp"]), column.Def("Type", doc["type"]), column.Def("Reason", doc["reason"]),
+		column.Def("Object", doc["involvedObject"]),
+	}
+	out = append(out, column.Wide(column.Def("Subobject", v1.ObjectReference{}.SwaggerDoc()["fieldPath"]), column.Def("Source", doc["source"]))...)
+	out = append(out, column.Def("Message", doc["message"]))
+	return append(out, column.Wide(column.Def("First Seen", doc["firstTimestamp"]), column.Def("Count", doc["count"]), column.Def("Name", doc["name"]))...)
+}
+
+func eventRow(e *v1.Event, opt kind.RowOptions) []any {
+	first := e.FirstTimestamp
+	if first.IsZero() {
+		first = metav1.NewTime(e.EventTime.Time)
+	}
+	last, count := e.LastTimestamp, e.Count
+	if last.IsZero() {
+		last = first
+	}
+	switch {
+	case e.Series != nil:
+		last, count = metav1.NewTime(e.Series.LastObservedTime.Time), e.Series.Count
+	case count == 0:
+		count = 1
+	}
+	target := strings.ToLower(e.InvolvedObject.Kind)
+	if e.InvolvedObject.Name != "" {
+		target += "/" + e.InvolvedObject.Name
+	}
+	return []any{
+		column.Since(last, opt.Now), e.Type, e.Reason, target, e.InvolvedObject.FieldPath, sourceCell(e), strings.TrimSpace(e.Message),
+		column.Since(first, opt.Now), int64(count), e.Name,
+	}
+}
+
+func sourceCell(e *v1.Event) string {
+	name, host := e.Source.Component, e.Source.Host
+	if name == "" {
+		name, host = e.ReportingController, e.ReportingInstance
+	}
+	if host == "" {
+		return name
+	}
+	return name + ", " + host
+}

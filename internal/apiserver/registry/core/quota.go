@@ -1,0 +1,126 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+func limitRanges() kind.Kind {
+	t := types[v1.LimitRange, v1.LimitRangeList]()
+	t.NoGenerate = true
+	validate := func(_ context.Context, o runtime.Object) field.ErrorList {
+		return validateLimitRange(o.(*v1.LimitRange))
+	}
+	return kind.Kind{
+		Version: "v1", Resource: "limitranges", Singular: "limitrange", Kind: "LimitRange",
+		Names: kind.Names{Short: []string{"limits"}},
+		Types: t,
+		Rules: kind.Rules{
+			Default:                  func(o runtime.Object) { defaultLimitRange(o.(*v1.LimitRange)) },
+			Validate:                 validate,
+			ValidateUpdate:           func(ctx context.Context, o, _ runtime.Object) field.ErrorList { return validate(ctx, o) },
+			AllowUnconditionalUpdate: true,
+		},
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
+			Row: row(func(l *v1.LimitRange, _ kind.RowOptions) []any {
+				return []any{l.Name, column.Timestamp(l.CreationTimestamp)}
+			}),
+		},
+	}
+}
+
+// defaultLimitRange derives a container's default limit from the maximum, its default request from that or the minimum.
+func defaultLimitRange(l *v1.LimitRange) {
+	for i := range l.Spec.Limits {
+		it := &l.Spec.Limits[i]
+		if it.Type == v1.LimitTypeContainer {
+			it.Default = filled(it.Default, it.Max)
+			it.DefaultRequest = filled(it.DefaultRequest, it.Default)
+			it.DefaultRequest = filled(it.DefaultRequest, it.Min)
+		}
+		for _, list := range []v1.ResourceList{it.Max, it.Min, it.Default, it.DefaultRequest, it.MaxLimitRequestRatio} {
+			template.RoundResources(list)
+		}
+	}
+}
+
+// filled adds to list what only from has.
+func filled(list, from v1.ResourceList) v1.ResourceList {
+	for k, q := range from {
+		if _, ok := list[k]; ok {
+			continue
+		}
+		if list == nil {
+			list = v1.ResourceList{}
+		}
+		list[k] = q.DeepCopy()
+	}
+	return list
+}
+
+func resourceQuotas() kind.Kind {
+	t := types[v1.ResourceQuota, v1.ResourceQuotaList]()
+	t.HasStatus, t.NoGenerate = true, true
+	return kind.Kind{
+		Version: "v1", Resource: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
+		Names: kind.Names{Short: []string{"quota"}},
+		Types: t,
+		Rules: kind.Rules{
+			Default: func(o runtime.Object) {
+				q := o.(*v1.ResourceQuota)
+				for _, list := range []v1.ResourceList{q.Spec.Hard, q.Status.Hard, q.Status.Used} {
+					template.RoundResources(list)
+				}
+			},
+			PrepareCreate: func(_ context.Context, o runtime.Object) { o.(*v1.ResourceQuota).Status = v1.ResourceQuotaStatus{} },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return validateQuota(o.(*v1.ResourceQuota), nil)
+			},
+			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return validateQuota(o.(*v1.ResourceQuota), old.(*v1.ResourceQuota))
+			},
+			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
+				return validateQuotaStatus(o.(*v1.ResourceQuota))
+			},
+			AllowUnconditionalUpdate: true,
+		},
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{
+				column.Name(), column.Def("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
+				column.Def("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."), column.Age(),
+			},
+			Row: row(quotaRow),
+		},
+	}
+}
+
+func quotaRow(q *v1.ResourceQuota, opt kind.RowOptions) []any {
+	names := make([]string, 0, len(q.Status.Hard))
+	for n := range q.Status.Hard {
+		names = append(names, string(n))
+	}
+	slices.Sort(names)
+	var requests, limits []string
+	for _, n := range names {
+		used, hard := q.Status.Used[v1.ResourceName(n)], q.Status.Hard[v1.ResourceName(n)]
+		text := fmt.Sprintf("%s: %s/%s", n, used.String(), hard.String())
+		if strings.HasPrefix(n, "limits.") {
+			limits = append(limits, text)
+		} else {
+			requests = append(requests, text)
+		}
+	}
+	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), column.Since(q.CreationTimestamp, opt.Now)}
+}

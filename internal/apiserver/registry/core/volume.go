@@ -1,0 +1,129 @@
+package core
+
+import (
+	"context"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+func persistentVolumes() kind.Kind {
+	t := types[v1.PersistentVolume, v1.PersistentVolumeList]()
+	t.Namespaced, t.HasStatus, t.NoGenerate = false, true, true
+	return kind.Kind{
+		Version: "v1", Resource: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
+		Names: kind.Names{Short: []string{"pv"}},
+		Types: t,
+		Rules: kind.Rules{
+			Default: func(o runtime.Object) { defaultVolume(o.(*v1.PersistentVolume)) },
+			PrepareCreate: func(_ context.Context, o runtime.Object) {
+				now := metav1.Now()
+				o.(*v1.PersistentVolume).Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending, LastPhaseTransitionTime: &now}
+			},
+			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
+				s, was := &o.(*v1.PersistentVolume).Status, &old.(*v1.PersistentVolume).Status
+				switch {
+				case s.Phase == was.Phase && s.LastPhaseTransitionTime == nil:
+					s.LastPhaseTransitionTime = was.LastPhaseTransitionTime
+				case s.Phase != was.Phase && (s.LastPhaseTransitionTime == nil || s.LastPhaseTransitionTime.Equal(was.LastPhaseTransitionTime)):
+					now := metav1.Now()
+					s.LastPhaseTransitionTime = &now
+				}
+			},
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return validateVolume(o.(*v1.PersistentVolume))
+			},
+			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return validateVolumeUpdate(o.(*v1.PersistentVolume), old.(*v1.PersistentVolume))
+			},
+			Warn:                     func(_ context.Context, o runtime.Object) []string { return warnVolume(o.(*v1.PersistentVolume)) },
+			Fields:                   func(o runtime.Object) fields.Set { return fields.Set{"name": o.(*v1.PersistentVolume).Name} },
+			AllowUnconditionalUpdate: true,
+		},
+		Table: kind.Table{Columns: volumeColumns(), Row: row(volumeRow)},
+	}
+}
+
+func defaultVolume(p *v1.PersistentVolume) {
+	if p.Status.Phase == "" {
+		p.Status.Phase = v1.VolumePending
+	}
+	if p.Spec.PersistentVolumeReclaimPolicy == "" {
+		p.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRetain
+	}
+	if p.Spec.VolumeMode == nil {
+		p.Spec.VolumeMode = new(v1.PersistentVolumeFilesystem)
+	}
+	template.RoundResources(p.Spec.Capacity)
+	template.DefaultVolumeSource(&p.Spec.PersistentVolumeSource)
+}
+
+func volumeColumns() []metav1.TableColumnDefinition {
+	spec, status := v1.PersistentVolumeSpec{}.SwaggerDoc(), v1.PersistentVolumeStatus{}.SwaggerDoc()
+	return append([]metav1.TableColumnDefinition{
+		column.Name(), column.Def("Capacity", spec["capacity"]), column.Def("Access Modes", spec["accessModes"]),
+		column.Def("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]), column.Def("Status", status["phase"]), column.Def("Claim", spec["claimRef"]),
+		column.Def("StorageClass", spec["storageClassName"]),
+		column.Def("VolumeAttributesClass", "Name of the VolumeAttributesClass of the volume."),
+		column.Def("Reason", status["reason"]), column.Age(),
+	}, column.Wide(column.Def("VolumeMode", spec["volumeMode"]))...)
+}
+
+func volumeRow(p *v1.PersistentVolume, opt kind.RowOptions) []any {
+	claim := ""
+	if r := p.Spec.ClaimRef; r != nil {
+		claim = r.Namespace + "/" + r.Name
+	}
+	phase := string(p.Status.Phase)
+	if p.DeletionTimestamp != nil {
+		phase = "Terminating"
+	}
+	size := p.Spec.Capacity[v1.ResourceStorage]
+	class := p.Spec.StorageClassName
+	if c, ok := p.Annotations[v1.BetaStorageClassAnnotation]; ok {
+		class = c
+	}
+	return []any{
+		p.Name, size.String(), modesCell(p.Spec.AccessModes), string(p.Spec.PersistentVolumeReclaimPolicy), phase, claim, class,
+		orUnset(p.Spec.VolumeAttributesClassName), p.Status.Reason, column.Since(p.CreationTimestamp, opt.Now), modeCell(p.Spec.VolumeMode),
+	}
+}
+
+func orUnset(s *string) string {
+	if s == nil {
+		return "<unset>"
+	}
+	return *s
+}
+
+func modeCell(m *v1.PersistentVolumeMode) string {
+	if m == nil {
+		return "<unset>"
+	}
+	return string(*m)
+}
+
+// modesCell prints access modes in their short forms, each once, in one order.
+func modesCell(modes []v1.PersistentVolumeAccessMode) string {
+	var out []string
+	for _, m := range []struct {
+		mode  v1.PersistentVolumeAccessMode
+		short string
+	}{{v1.ReadWriteOnce, "RWO"}, {v1.ReadOnlyMany, "ROX"}, {v1.ReadWriteMany, "RWX"}, {v1.ReadWriteOncePod, "RWOP"}} {
+		for _, have := range modes {
+			if have == m.mode {
+				out = append(out, m.short)
+				break
+			}
+		}
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,88 @@
+package nodes
+
+import (
+	"context"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+// Kinds are the rows of this package. proxy makes the proxy subresource; nil leaves it out.
+func Kinds(subresources func(kind.Deps) map[string]rest.Storage) []kind.Kind {
+	return []kind.Kind{{
+		Version: "v1", Resource: "nodes", Singular: "node", Kind: "Node",
+		Names: kind.Names{Short: []string{"no"}},
+		Types: kind.Types{
+			New:       func() runtime.Object { return &v1.Node{} },
+			NewList:   func() runtime.Object { return &v1.NodeList{} },
+			HasStatus: true, NoGenerate: true,
+		},
+		Rules: kind.Rules{
+			Default:       func(o runtime.Object) { Default(o.(*v1.Node)) },
+			PrepareCreate: func(_ context.Context, o runtime.Object) { drop(o.(*v1.Node), nil) },
+			PrepareUpdate: func(_ context.Context, o, old runtime.Object) { drop(o.(*v1.Node), old.(*v1.Node)) },
+			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
+				o.(*v1.Node).Status.Config = old.(*v1.Node).Status.Config
+			},
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Node)) },
+			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return ValidateUpdate(o.(*v1.Node), old.(*v1.Node))
+			},
+			ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return ValidateUpdate(o.(*v1.Node), old.(*v1.Node))
+			},
+			Warn: func(_ context.Context, o runtime.Object) []string { return warn(o.(*v1.Node)) },
+			Fields: func(o runtime.Object) fields.Set {
+				return fields.Set{"spec.unschedulable": strconv.FormatBool(o.(*v1.Node).Spec.Unschedulable)}
+			},
+			AllowUnconditionalUpdate: true,
+		},
+		Table:        table(),
+		Subresources: subresources,
+	}}
+}
+
+// Default fills in what a Node leaves open: allocatable is the capacity until the kubelet says less.
+func Default(n *v1.Node) {
+	template.RoundResources(n.Status.Capacity)
+	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+	template.RoundResources(n.Status.Allocatable)
+	// podCIDR and podCIDRs are two forms of one list; the single field wins when they differ.
+	s := &n.Spec
+	switch {
+	case s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR):
+		s.PodCIDRs = []string{s.PodCIDR}
+	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
+		s.PodCIDR = s.PodCIDRs[0]
+	}
+}
+
+// drop removes fields whose feature is off or gone, unless they are stored already.
+func drop(n, old *v1.Node) {
+	if old == nil || old.Spec.ConfigSource == nil {
+		n.Spec.ConfigSource = nil
+	}
+	if old == nil || old.Spec.PodPreemptionPolicy == nil {
+		n.Spec.PodPreemptionPolicy = nil
+	}
+}
+
+func warn(n *v1.Node) []string {
+	var out []string
+	if n.Spec.ConfigSource != nil {
+		out = append(out, "spec.configSource: the feature is no longer supported")
+	}
+	if n.Spec.DoNotUseExternalID != "" {
+		out = append(out, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package nodes
+
+import (
+	"sort"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+func table() kind.Table {
+	status, info := v1.NodeStatus{}.SwaggerDoc(), v1.NodeSystemInfo{}.SwaggerDoc()
+	return kind.Table{
+		Columns: append([]metav1.TableColumnDefinition{
+			column.Name(),
+			column.Def("Status", "The status of the node"),
+			column.Def("Roles", "The roles of the node"),
+			column.Age(),
+			column.Def("Version", info["kubeletVersion"]),
+		}, column.Wide(
+			column.Def("Internal-IP", status["addresses"]),
+			column.Def("External-IP", status["addresses"]),
+			column.Def("OS-Image", info["osImage"]),
+			column.Def("Kernel-Version", info["kernelVersion"]),
+			column.Def("Container-Runtime", info["containerRuntimeVersion"]),
+		)...),
+		Row: func(o runtime.Object, opt kind.RowOptions) []any { return Row(o.(*v1.Node), opt.Now) },
+	}
+}
+
+// Row is a Node's line in `kubectl get nodes -o wide`.
+func Row(n *v1.Node, now metav1.Time) []any {
+	i := n.Status.NodeInfo
+	return []any{
+		n.Name, statusCell(n), column.OrNone(strings.Join(roles(n), ",")), column.Since(n.CreationTimestamp, now), i.KubeletVersion,
+		address(n, v1.NodeInternalIP), address(n, v1.NodeExternalIP), orUnknown(i.OSImage), orUnknown(i.KernelVersion), orUnknown(i.ContainerRuntimeVersion),
+	}
+}
+
+func statusCell(n *v1.Node) string {
+	out := "Unknown"
+	for _, c := range n.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			out = "NotReady"
+			if c.Status == v1.ConditionTrue {
+				out = "Ready"
+			}
+		}
+	}
+	if n.Spec.Unschedulable {
+		out += ",SchedulingDisabled"
+	}
+	return out
+}
+
+// roles are what the labels node-role.kubernetes.io/ROLE and kubernetes.io/role=ROLE say, sorted.
+func roles(n *v1.Node) []string {
+	set := map[string]bool{}
+	for k, v := range n.Labels {
+		switch role, ok := strings.CutPrefix(k, "node-role.kubernetes.io/"); {
+		case ok && role != "":
+			set[role] = true
+		case k == "kubernetes.io/role" && v != "":
+			set[v] = true
+		}
+	}
+	out := make([]string, 0, len(set))
+	for r := range set {
+		out = append(out, r)
+	}
+	sort.Strings(out)
+	return out
+}
+
+func address(n *v1.Node, t v1.NodeAddressType) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == t {
+			return a.Address
+		}
+	}
+	return "<none>"
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "<unknown>"
+	}
+	return s
+}

@@ -1,0 +1,42 @@
+package pods
+
+import (
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Connections is how Pods' subresources reach kubelets and tell what they refused.
+type Connections struct {
+	// Kubelet carries requests to kubelets: client certificate, trust in their serving certificates, its own dialer. nil refuses log, exec,
+	// attach, portforward and proxy with a clear error.
+	Kubelet http.RoundTripper
+	// KubeletInsecure is the same without checking the serving certificate, for insecureSkipTLSVerifyBackend. nil refuses that option.
+	KubeletInsecure http.RoundTripper
+	// Addresses is the order in which a node's address types are tried; empty means upstream's order for a single network.
+	Addresses []v1.NodeAddressType
+	// Port is the kubelet's port where the Node names none; 0 means 10250.
+	Port int
+	// Journal takes facts: evictions refused. nil drops them.
+	Journal journal.Sink
+}
+
+// Kinds are the rows of this package.
+func Kinds(c Connections) []kind.Kind {
+	return []kind.Kind{{
+		Version: "v1", Resource: "pods", Singular: "pod", Kind: "Pod",
+		Names: kind.Names{Short: []string{"po"}, Categories: []string{"all"}},
+		Types: kind.Types{
+			New:        func() runtime.Object { return &v1.Pod{} },
+			NewList:    func() runtime.Object { return &v1.PodList{} },
+			Namespaced: true, HasStatus: true,
+		},
+		Rules:        rules(),
+		Table:        table(),
+		Subresources: c.subresources,
+	}}
+}

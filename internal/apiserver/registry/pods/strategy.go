@@ -1,0 +1,177 @@
+package pods
+
+import (
+	"context"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+// rules are the decisions about writes of Pods.
+func rules() kind.Rules {
+	return kind.Rules{
+		Default:       func(o runtime.Object) { Default(o.(*v1.Pod)) },
+		PrepareCreate: func(_ context.Context, o runtime.Object) { PrepareCreate(o.(*v1.Pod), metav1.Now()) },
+		PrepareUpdate: func(_ context.Context, o, old runtime.Object) { PrepareUpdate(o.(*v1.Pod), old.(*v1.Pod)) },
+		PrepareStatus: func(_ context.Context, o, old runtime.Object) { PrepareStatus(o.(*v1.Pod), old.(*v1.Pod)) },
+		Validate:      func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Pod)) },
+		ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+			return ValidateUpdate(o.(*v1.Pod), old.(*v1.Pod))
+		},
+		ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+			return ValidateStatusUpdate(o.(*v1.Pod), old.(*v1.Pod))
+		},
+		Warn: func(_ context.Context, o runtime.Object) []string {
+			p := o.(*v1.Pod)
+			return template.Warnings(&p.Spec, p.Annotations, nil)
+		},
+		Graceful:                 gracefulDelete,
+		Fields:                   func(o runtime.Object) fields.Set { return Fields(o.(*v1.Pod)) },
+		Indexed:                  "spec.nodeName",
+		AllowUnconditionalUpdate: true,
+	}
+}
+
+// Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the same.
+func Default(p *v1.Pod) {
+	template.DefaultPod(p)
+	defaultStatus(&p.Status)
+}
+
+// defaultStatus makes podIP and podIPs agree: the single field wins when both are given and differ.
+func defaultStatus(s *v1.PodStatus) {
+	switch {
+	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
+		s.PodIPs = []v1.PodIP{{IP: s.PodIP}}
+	case s.PodIP == "" && len(s.PodIPs) > 0:
+		s.PodIP = s.PodIPs[0].IP
+	}
+	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range list {
+			template.RoundResources(list[i].AllocatedResources)
+			if r := list[i].Resources; r != nil {
+				template.RoundResources(r.Limits)
+				template.RoundResources(r.Requests)
+			}
+		}
+	}
+}
+
+// PrepareCreate resets what a client may not set at creation: the status is Pending with its QoS class, generation starts at 1, fields of
+// features that are off are dropped, and what derives from other fields is derived.
+func PrepareCreate(p *v1.Pod, now metav1.Time) {
+	p.Generation = 1
+	template.DropDisabledPod(p, nil)
+	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: qosOf(p)}
+	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
+	if len(p.Spec.SchedulingGates) > 0 {
+		p.Status.Conditions = []v1.PodCondition{{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, LastTransitionTime: now,
+			Reason: v1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
+		}}
+	}
+	template.MergeMatchLabelKeys(p)
+	template.SyncAppArmor(p)
+}
+
+// PrepareUpdate keeps what an update of the main endpoint may not touch and counts generations of the spec.
+func PrepareUpdate(p, old *v1.Pod) {
+	p.Status = *old.Status.DeepCopy()
+	template.DropDisabledPod(p, old)
+	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
+	bumpGeneration(p, old)
+}
+
+// bumpGeneration counts one generation for each change of the spec.
+func bumpGeneration(p, old *v1.Pod) {
+	p.Generation = old.Generation
+	if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+		p.Generation++
+	}
+}
+
+// PrepareStatus keeps what a status update may not touch: spec, owners, a deletion mark, and the QoS class when the client left it out.
+func PrepareStatus(p, old *v1.Pod) {
+	p.Spec = *old.Spec.DeepCopy()
+	p.Generation = old.Generation
+	p.DeletionTimestamp = nil
+	p.OwnerReferences = old.OwnerReferences
+	if p.Status.QOSClass == "" {
+		p.Status.QOSClass = old.Status.QOSClass
+	}
+	defaultStatus(&p.Status)
+	keepObservedGenerations(p, old)
+}
+
+// keepObservedGenerations keeps the observed generation of a condition whose other fields did not change, for writers that do not know the field.
+func keepObservedGenerations(p, old *v1.Pod) {
+	if p.Status.ObservedGeneration == 0 {
+		p.Status.ObservedGeneration = old.Status.ObservedGeneration
+	}
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		if c.ObservedGeneration != 0 {
+			continue
+		}
+		for j := range old.Status.Conditions {
+			if old.Status.Conditions[j].Type == c.Type {
+				c.ObservedGeneration = old.Status.Conditions[j].ObservedGeneration
+			}
+		}
+	}
+}
+
+// gracefulDelete fills in the grace period of a delete.
+func gracefulDelete(_ context.Context, o runtime.Object, options *metav1.DeleteOptions) bool {
+	if options == nil {
+		return false
+	}
+	options.GracePeriodSeconds = new(Grace(o.(*v1.Pod), options.GracePeriodSeconds))
+	return true
+}
+
+// Grace is the grace period of a delete in seconds: what was asked, else the spec's; 0 for a Pod that never started anywhere or has ended;
+// a negative wish is one second, the shortest graceful end.
+func Grace(p *v1.Pod, asked *int64) int64 {
+	period := int64(0)
+	switch {
+	case asked != nil:
+		period = *asked
+	case p.Spec.TerminationGracePeriodSeconds != nil:
+		period = *p.Spec.TerminationGracePeriodSeconds
+	}
+	if p.Spec.NodeName == "" || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
+		period = 0
+	}
+	if period < 0 {
+		period = 1
+	}
+	return period
+}
+
+// Fields are what a field selector may ask of a Pod beyond name and namespace.
+func Fields(p *v1.Pod) fields.Set {
+	ip := p.Status.PodIP
+	if len(p.Status.PodIPs) > 0 {
+		ip = p.Status.PodIPs[0].IP
+	}
+	return fields.Set{
+		"spec.nodeName":            p.Spec.NodeName,
+		"spec.restartPolicy":       string(p.Spec.RestartPolicy),
+		"spec.schedulerName":       p.Spec.SchedulerName,
+		"spec.serviceAccountName":  p.Spec.ServiceAccountName,
+		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
+		"status.phase":             string(p.Status.Phase),
+		"status.podIP":             ip,
+		"status.podIPs":            ip,
+		"status.nominatedNodeName": p.Status.NominatedNodeName,
+	}
+}

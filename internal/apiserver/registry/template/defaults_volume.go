@@ -1,0 +1,118 @@
+package template
+
+import v1 "k8s.io/api/core/v1"
+
+// DefaultVolume fills in one volume; a volume without a source becomes an emptyDir.
+func DefaultVolume(v *v1.Volume) {
+	s := &v.VolumeSource
+	if *s == (v1.VolumeSource{}) {
+		s.EmptyDir = &v1.EmptyDirVolumeSource{}
+	}
+	switch {
+	case s.Secret != nil:
+		setNil(&s.Secret.DefaultMode, v1.SecretVolumeSourceDefaultMode)
+	case s.ConfigMap != nil:
+		setNil(&s.ConfigMap.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)
+	case s.DownwardAPI != nil:
+		setNil(&s.DownwardAPI.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode)
+		defaultDownward(s.DownwardAPI.Items)
+	case s.Projected != nil:
+		defaultProjected(s.Projected)
+	case s.HostPath != nil:
+		setNil(&s.HostPath.Type, v1.HostPathUnset)
+	case s.Ephemeral != nil:
+		if s.Ephemeral.VolumeClaimTemplate != nil {
+			DefaultClaimSpec(&s.Ephemeral.VolumeClaimTemplate.Spec)
+		}
+	case s.Image != nil:
+		setIf(&s.Image.PullPolicy, PullPolicy(s.Image.Reference))
+	}
+	defaultRemoteVolume(s)
+}
+
+func defaultProjected(p *v1.ProjectedVolumeSource) {
+	setNil(&p.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
+	for i := range p.Sources {
+		src := &p.Sources[i]
+		if src.DownwardAPI != nil {
+			defaultDownward(src.DownwardAPI.Items)
+		}
+		if src.ServiceAccountToken != nil {
+			const hour = int64(60 * 60)
+			setNil(&src.ServiceAccountToken.ExpirationSeconds, hour)
+		}
+	}
+}
+
+func defaultDownward(items []v1.DownwardAPIVolumeFile) {
+	for i := range items {
+		if items[i].FieldRef != nil {
+			setIf(&items[i].FieldRef.APIVersion, "v1")
+		}
+	}
+}
+
+// defaultRemoteVolume fills in the network volumes that have defaults of their own.
+func defaultRemoteVolume(s *v1.VolumeSource) {
+	switch {
+	case s.ISCSI != nil:
+		setIf(&s.ISCSI.ISCSIInterface, "default")
+	case s.RBD != nil:
+		setIf(&s.RBD.RBDPool, "rbd")
+		setIf(&s.RBD.RadosUser, "admin")
+		setIf(&s.RBD.Keyring, "/etc/ceph/keyring")
+	case s.AzureDisk != nil:
+		defaultAzureDisk(s.AzureDisk)
+	case s.ScaleIO != nil:
+		setIf(&s.ScaleIO.StorageMode, "ThinProvisioned")
+		setIf(&s.ScaleIO.FSType, "xfs")
+	}
+}
+
+// DefaultClaimSpec fills in a PersistentVolumeClaim's spec.
+func DefaultClaimSpec(s *v1.PersistentVolumeClaimSpec) {
+	setNil(&s.VolumeMode, v1.PersistentVolumeFilesystem)
+	copyDataSource(s)
+}
+
+// copyDataSource keeps dataSource and dataSourceRef telling the same, when the reference stays in the namespace.
+func copyDataSource(s *v1.PersistentVolumeClaimSpec) {
+	switch {
+	case s.DataSourceRef == nil && s.DataSource != nil:
+		s.DataSourceRef = &v1.TypedObjectReference{Kind: s.DataSource.Kind, Name: s.DataSource.Name}
+		if s.DataSource.APIGroup != nil {
+			s.DataSourceRef.APIGroup = ptr(*s.DataSource.APIGroup)
+		}
+	case s.DataSource == nil && s.DataSourceRef != nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
+		s.DataSource = &v1.TypedLocalObjectReference{Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
+		if s.DataSourceRef.APIGroup != nil {
+			s.DataSource.APIGroup = ptr(*s.DataSourceRef.APIGroup)
+		}
+	}
+}
+
+// DefaultVolumeSource fills in a PersistentVolume's source.
+func DefaultVolumeSource(s *v1.PersistentVolumeSource) {
+	switch {
+	case s.HostPath != nil:
+		setNil(&s.HostPath.Type, v1.HostPathUnset)
+	case s.ISCSI != nil:
+		setIf(&s.ISCSI.ISCSIInterface, "default")
+	case s.RBD != nil:
+		setIf(&s.RBD.RBDPool, "rbd")
+		setIf(&s.RBD.RadosUser, "admin")
+		setIf(&s.RBD.Keyring, "/etc/ceph/keyring")
+	case s.AzureDisk != nil:
+		defaultAzureDisk(s.AzureDisk)
+	case s.ScaleIO != nil:
+		setIf(&s.ScaleIO.StorageMode, "ThinProvisioned")
+		setIf(&s.ScaleIO.FSType, "xfs")
+	}
+}
+
+func defaultAzureDisk(d *v1.AzureDiskVolumeSource) {
+	setNil(&d.CachingMode, v1.AzureDataDiskCachingReadWrite)
+	setNil(&d.Kind, v1.AzureSharedBlobDisk)
+	setNil(&d.FSType, "ext4")
+	setNil(&d.ReadOnly, false)
+}
