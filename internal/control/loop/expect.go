@@ -1,0 +1,68 @@
+package loop
+
+import (
+	"sync"
+	"time"
+)
+
+// expectTimeout is after how long an expectation is given up, as a lost watch event would block a controller for ever otherwise.
+const expectTimeout = 5 * time.Minute
+
+// Expectations remember the creations and deletions a controller asked for and has not yet seen in its cache, so that it does not ask twice.
+type Expectations struct {
+	mu  sync.Mutex
+	set map[string]*expectation
+}
+
+type expectation struct {
+	creations int
+	deletions map[string]bool // by UID or key of the object
+	since     time.Time
+}
+
+// NewExpectations makes an empty set.
+func NewExpectations() *Expectations { return &Expectations{set: map[string]*expectation{}} }
+
+// Satisfied tells whether everything asked for under key has been seen, or was asked for too long ago.
+func (e *Expectations) Satisfied(key string, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.set[key]
+	return x == nil || x.creations <= 0 && len(x.deletions) == 0 || now.Sub(x.since) > expectTimeout
+}
+
+// Expect begins a new set of n creations and the named deletions.
+func (e *Expectations) Expect(key string, creations int, deletions []string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := &expectation{creations: creations, deletions: map[string]bool{}, since: now}
+	for _, d := range deletions {
+		x.deletions[d] = true
+	}
+	e.set[key] = x
+}
+
+// Created notes that n creations were seen, or failed and will not be.
+func (e *Expectations) Created(key string, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.set[key]; x != nil {
+		x.creations -= n
+	}
+}
+
+// Deleted notes that a deletion was seen, or failed.
+func (e *Expectations) Deleted(key, what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.set[key]; x != nil {
+		delete(x.deletions, what)
+	}
+}
+
+// Forget drops what is expected under key.
+func (e *Expectations) Forget(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.set, key)
+}

@@ -1,0 +1,160 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Deps are the parts a controller may use.
+type Deps struct {
+	Client    kubernetes.Interface
+	Metadata  metadata.Interface
+	Informers informers.SharedInformerFactory
+	Recorder  record.EventRecorder
+	Journal   journal.Sink
+	RootCA    []byte // PEM that Pods verify the API server with
+}
+
+// Controller is one row of control.All.
+type Controller struct {
+	Name   string
+	Reads  []string // resources it watches
+	Writes []string // resources and subresources it writes
+	Make   func(Deps) Runner
+}
+
+// Runner works until the context ends.
+type Runner interface{ Run(ctx context.Context) }
+
+// Sync looks at one key and brings it nearer to what it should be. A positive duration asks for another look then.
+type Sync func(ctx context.Context, key string) (again time.Duration, err error)
+
+// Queue calls a Sync for each key that was added, one worker per key at a time.
+type Queue struct {
+	name    string
+	sync    Sync
+	workers int
+	queue   workqueue.TypedRateLimitingInterface[string]
+	synced  []cache.InformerSynced
+	more    []func(ctx context.Context)
+}
+
+// NewQueue makes a queue for a controller of that name.
+func NewQueue(name string, workers int, sync Sync) *Queue {
+	limits := workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second)
+	return &Queue{
+		name: name, sync: sync, workers: workers,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limits, workqueue.TypedRateLimitingQueueConfig[string]{Name: name}),
+	}
+}
+
+// Add asks for a look at key now.
+func (q *Queue) Add(key string) { q.queue.Add(key) }
+
+// AddAfter asks for a look at key after d.
+func (q *Queue) AddAfter(key string, d time.Duration) { q.queue.AddAfter(key, d) }
+
+// Also runs f beside the workers, for as long as the queue runs.
+func (q *Queue) Also(f func(ctx context.Context)) { q.more = append(q.more, f) }
+
+// Watch asks for a look at keys(old, new) on each change that informer reports; old or new is nil on addition and removal.
+func (q *Queue) Watch(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
+	add := func(old, cur any) {
+		o, _ := old.(runtime.Object)
+		c, _ := cur.(runtime.Object)
+		for _, k := range keys(o, c) {
+			q.queue.Add(k)
+		}
+	}
+	// AddEventHandler fails only on an informer that has stopped, which ends with this process.
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(cur any) { add(nil, cur) },
+		UpdateFunc: func(old, cur any) { add(old, cur) },
+		DeleteFunc: func(old any) {
+			if gone, ok := old.(cache.DeletedFinalStateUnknown); ok {
+				old = gone.Obj
+			}
+			add(old, nil)
+		},
+	})
+	q.synced = append(q.synced, informer.HasSynced)
+}
+
+// WatchSelf asks for a look at the object's own key on each change.
+func (q *Queue) WatchSelf(informer cache.SharedIndexInformer) {
+	q.Watch(informer, func(old, cur runtime.Object) []string {
+		if cur == nil {
+			cur = old
+		}
+		key, err := cache.MetaNamespaceKeyFunc(cur)
+		if err != nil {
+			return nil
+		}
+		return []string{key}
+	})
+}
+
+// Run works until ctx ends; it begins when the watched informers have their first list.
+func (q *Queue) Run(ctx context.Context) {
+	defer q.queue.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), q.synced...) {
+		return
+	}
+	var wg sync.WaitGroup
+	for range q.workers {
+		wg.Go(func() {
+			for q.next(ctx) {
+			}
+		})
+	}
+	for _, f := range q.more {
+		wg.Go(func() { f(ctx) })
+	}
+	<-ctx.Done()
+	q.queue.ShutDown()
+	wg.Wait()
+}
+
+func (q *Queue) next(ctx context.Context) bool {
+	key, down := q.queue.Get()
+	if down {
+		return false
+	}
+	defer q.queue.Done(key)
+	again, err := q.safely(ctx, key)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		klog.FromContext(ctx).V(2).Info("Sync failed, will be tried again", "controller", q.name, "key", key, "err", err)
+		q.queue.AddRateLimited(key)
+	case again > 0:
+		q.queue.Forget(key)
+		q.queue.AddAfter(key, again)
+	default:
+		q.queue.Forget(key)
+	}
+	return true
+}
+
+// safely turns a panic of one key into an error of that key: one bad object must not end the process.
+func (q *Queue) safely(ctx context.Context, key string) (again time.Duration, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("controller %s panicked on %s: %v", q.name, key, p)
+			klog.FromContext(ctx).Error(err, "Please report this")
+		}
+	}()
+	return q.sync(ctx, key)
+}

@@ -1,0 +1,178 @@
+// Package namespace empties a namespace that is being deleted and lets it go.
+//
+// Chapter 10, ended. In: a namespace with a deletion time stamp and the content of every namespaced resource. Out: deletions, Pods first, the
+// conditions that say what is left and who holds it, and at last the removal of the kubernetes finalizer.
+package namespace
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+// lookAgain is the wait between looks while content is held by somebody else.
+const lookAgain = 2 * time.Second
+
+type controller struct {
+	deps   loop.Deps
+	lister corelisters.NamespaceLister
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	namespaces := d.Informers.Core().V1().Namespaces()
+	c := &controller{d, namespaces.Lister()}
+	q := loop.NewQueue("namespace", 4, c.sync)
+	q.WatchSelf(namespaces.Informer())
+	return q
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, err := c.lister.Get(key)
+	if apierrors.IsNotFound(err) || err == nil && (ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes)) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	found := c.empty(ctx, key)
+	if err := c.report(ctx, key, found); err != nil {
+		return 0, ignoreGone(err)
+	}
+	if found.Left() {
+		return lookAgain, nil
+	}
+	return 0, ignoreGone(c.finalize(ctx, key))
+}
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// empty deletes what there is and returns what is left.
+func (c *controller) empty(ctx context.Context, ns string) Finding {
+	resources, err := c.resources()
+	found := Finding{Discovery: err}
+	pods := slices.IndexFunc(resources, func(r schema.GroupVersionResource) bool { return r.Group == "" && r.Resource == "pods" })
+	if pods >= 0 {
+		found.Contents = append(found.Contents, c.clear(ctx, ns, resources[pods]))
+		if found.PodsLeft() {
+			return found
+		}
+		resources = slices.Delete(resources, pods, pods+1)
+	}
+	for _, r := range resources {
+		found.Contents = append(found.Contents, c.clear(ctx, ns, r))
+	}
+	return found
+}
+
+// resources lists every namespaced resource whose objects can be listed and deleted.
+func (c *controller) resources() ([]schema.GroupVersionResource, error) {
+	lists, err := c.deps.Client.Discovery().ServerPreferredNamespacedResources()
+	var out []schema.GroupVersionResource
+	for _, l := range lists {
+		gv, parseErr := schema.ParseGroupVersion(l.GroupVersion)
+		if parseErr != nil {
+			return nil, parseErr
+		}
+		for _, r := range l.APIResources {
+			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") {
+				out = append(out, gv.WithResource(r.Name))
+			}
+		}
+	}
+	return out, err
+}
+
+func (c *controller) clear(ctx context.Context, ns string, r schema.GroupVersionResource) Content {
+	out := Content{Resource: r, Finalizers: map[string]int{}}
+	client := c.deps.Metadata.Resource(r).Namespace(ns)
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		out.Err = ignoreAbsent(err)
+		return out
+	}
+	if len(list.Items) == 0 {
+		return out
+	}
+	background := metav1.DeletePropagationBackground
+	if slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool { return o.DeletionTimestamp == nil }) {
+		err := client.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+		if apierrors.IsMethodNotSupported(err) {
+			err = c.deleteEach(ctx, ns, r, list.Items)
+		}
+		if err != nil {
+			out.Err = err
+		}
+		if list, err = client.List(ctx, metav1.ListOptions{}); err != nil {
+			out.Err = err
+			return out
+		}
+	}
+	out.Left = len(list.Items)
+	for _, o := range list.Items {
+		for _, f := range o.Finalizers {
+			out.Finalizers[f]++
+		}
+		if g := o.DeletionGracePeriodSeconds; g != nil {
+			out.Grace = max(out.Grace, *g)
+		}
+	}
+	return out
+}
+
+func (c *controller) deleteEach(ctx context.Context, ns string, r schema.GroupVersionResource, items []metav1.PartialObjectMetadata) error {
+	background := metav1.DeletePropagationBackground
+	for _, o := range items {
+		if err := c.deps.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background}); ignoreGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ignoreAbsent forgives a resource that was discovered but is not served any more, or cannot be listed.
+func ignoreAbsent(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *controller) report(ctx context.Context, name string, found Finding) error {
+	namespaces := c.deps.Client.CoreV1().Namespaces()
+	ns, err := namespaces.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	merged, changed := Merge(ns.Status.Conditions, Conditions(found), metav1.Now())
+	if !changed {
+		return nil
+	}
+	ns.Status.Conditions = merged
+	_, err = namespaces.UpdateStatus(ctx, ns, metav1.UpdateOptions{})
+	return err
+}
+
+func (c *controller) finalize(ctx context.Context, name string) error {
+	namespaces := c.deps.Client.CoreV1().Namespaces()
+	ns, err := namespaces.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	_, err = namespaces.Finalize(ctx, ns, metav1.UpdateOptions{})
+	return err
+}

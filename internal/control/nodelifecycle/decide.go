@@ -1,0 +1,128 @@
+package nodelifecycle
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Grace is how long a node may be silent before it is held to be unreachable (upstream's --node-monitor-grace-period).
+const Grace = 50 * time.Second
+
+// startupGrace is how long a node that never reported may take.
+const startupGrace = 60 * time.Second
+
+// Heard is when a node last gave a sign of life, by our own clock.
+type Heard struct {
+	At     time.Time
+	Beat   string // what the sign was, to notice the next one
+	Posted bool   // it has posted a status at all
+}
+
+// Listen returns the updated record: a lease or status that changed is a sign of life now.
+func Listen(h Heard, beat string, posted bool, now time.Time) Heard {
+	if h.At.IsZero() || h.Beat != beat {
+		return Heard{At: now, Beat: beat, Posted: posted}
+	}
+	h.Posted = posted
+	return h
+}
+
+// Silent tells whether the node has been silent too long, and when to ask again.
+func Silent(h Heard, now time.Time) (bool, time.Duration) {
+	grace := Grace
+	if !h.Posted {
+		grace = startupGrace
+	}
+	if left := grace - now.Sub(h.At); left > 0 {
+		return false, left
+	}
+	return true, 0
+}
+
+var watched = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+
+// Unknown returns the conditions of a silent node: all that it should report become Unknown.
+func Unknown(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition, bool) {
+	out := append([]corev1.NodeCondition(nil), n.Status.Conditions...)
+	changed := false
+	for _, typ := range watched {
+		i := 0
+		for i < len(out) && out[i].Type != typ {
+			i++
+		}
+		if i == len(out) {
+			out = append(out, corev1.NodeCondition{Type: typ, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated",
+				Message: "Kubelet never posted node status.", LastHeartbeatTime: n.CreationTimestamp, LastTransitionTime: now})
+			changed = true
+			continue
+		}
+		if out[i].Status != corev1.ConditionUnknown {
+			out[i].Status, out[i].Reason, out[i].Message = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status."
+			out[i].LastTransitionTime = now
+			changed = true
+		}
+	}
+	return out, changed
+}
+
+type taintRow struct {
+	condition corev1.NodeConditionType
+	status    corev1.ConditionStatus
+	key       string
+	execute   bool // NoExecute beside NoSchedule
+}
+
+// taintRows say which condition brings which taint.
+var taintRows = []taintRow{
+	{corev1.NodeReady, corev1.ConditionFalse, corev1.TaintNodeNotReady, true},
+	{corev1.NodeReady, corev1.ConditionUnknown, corev1.TaintNodeUnreachable, true},
+	{corev1.NodeMemoryPressure, corev1.ConditionTrue, corev1.TaintNodeMemoryPressure, false},
+	{corev1.NodeDiskPressure, corev1.ConditionTrue, corev1.TaintNodeDiskPressure, false},
+	{corev1.NodePIDPressure, corev1.ConditionTrue, corev1.TaintNodePIDPressure, false},
+	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable, false},
+}
+
+// Taints returns the node's taints as its conditions and its cordon ask for, keeping all others.
+func Taints(n *corev1.Node, now metav1.Time) ([]corev1.Taint, bool) {
+	wanted := map[corev1.Taint]bool{}
+	status := map[corev1.NodeConditionType]corev1.ConditionStatus{corev1.NodeReady: corev1.ConditionFalse}
+	for _, c := range n.Status.Conditions {
+		status[c.Type] = c.Status
+	}
+	for _, row := range taintRows {
+		on := status[row.condition] == row.status
+		wanted[corev1.Taint{Key: row.key, Effect: corev1.TaintEffectNoSchedule}] = on
+		if row.execute {
+			wanted[corev1.Taint{Key: row.key, Effect: corev1.TaintEffectNoExecute}] = on
+		}
+	}
+	wanted[corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}] = n.Spec.Unschedulable
+
+	var out []corev1.Taint
+	changed := false
+	for _, t := range n.Spec.Taints {
+		id := corev1.Taint{Key: t.Key, Effect: t.Effect}
+		on, ours := wanted[id]
+		if ours && !on {
+			changed = true
+			continue
+		}
+		delete(wanted, id)
+		out = append(out, t)
+	}
+	for _, row := range taintRows {
+		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+			if id := (corev1.Taint{Key: row.key, Effect: effect}); wanted[id] {
+				id.TimeAdded = &now
+				out, changed = append(out, id), true
+			}
+		}
+	}
+	if id := (corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}); wanted[id] {
+		id.TimeAdded = &now
+		out, changed = append(out, id), true
+	}
+	return out, changed
+}

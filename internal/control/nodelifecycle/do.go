@@ -1,0 +1,162 @@
+// Package nodelifecycle notices silent nodes: it marks them Unknown, taints nodes as their conditions ask, and marks the Pods of lost nodes not ready.
+//
+// Chapter 9, pressed. In: nodes and their leases. Out: node conditions and taints, Ready=False on Pods of nodes that are not ready.
+// Times are our own: a node's clock is never trusted, only that its lease or status changed.
+package nodelifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	coordlisters "k8s.io/client-go/listers/coordination/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+const leases = "kube-node-lease"
+
+// ByNode is the index of Pods by the node they are bound to.
+const ByNode = "nodeName"
+
+type controller struct {
+	deps   loop.Deps
+	nodes  corelisters.NodeLister
+	leases coordlisters.LeaseLister
+	pods   cache.SharedIndexInformer
+
+	mu    sync.Mutex
+	heard map[string]Heard
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	nodes, lease := d.Informers.Core().V1().Nodes(), d.Informers.Coordination().V1().Leases()
+	c := &controller{deps: d, nodes: nodes.Lister(), leases: lease.Lister(), pods: d.Informers.Core().V1().Pods().Informer(), heard: map[string]Heard{}}
+	_ = c.pods.AddIndexers(cache.Indexers{ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
+	q := loop.NewQueue("nodelifecycle", 2, c.sync)
+	q.WatchSelf(nodes.Informer())
+	q.Watch(lease.Informer(), func(old, cur runtime.Object) []string {
+		if m, ok := cur.(metav1.Object); ok && m.GetNamespace() == leases {
+			return []string{m.GetName()}
+		}
+		return nil
+	})
+	return q
+}
+
+func (c *controller) sync(ctx context.Context, name string) (time.Duration, error) {
+	n, err := c.nodes.Get(name)
+	if apierrors.IsNotFound(err) {
+		c.mu.Lock()
+		delete(c.heard, name)
+		c.mu.Unlock()
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	silent, again := c.listen(n)
+	if silent {
+		if n, err = c.markUnknown(ctx, n); err != nil {
+			return 0, err
+		}
+	}
+	if taints, changed := Taints(n, metav1.Now()); changed {
+		if err := c.writeTaints(ctx, n, taints); err != nil {
+			return 0, err
+		}
+	}
+	if notReady(n) && n.DeletionTimestamp == nil {
+		if err := c.podsNotReady(ctx, n.Name); err != nil {
+			return 0, err
+		}
+	}
+	return again, nil
+}
+
+func notReady(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status != corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (c *controller) listen(n *corev1.Node) (bool, time.Duration) {
+	beat, posted := "", false
+	for _, cond := range n.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			beat, posted = cond.LastHeartbeatTime.String(), true
+		}
+	}
+	if l, err := c.leases.Leases(leases).Get(n.Name); err == nil && l.Spec.RenewTime != nil {
+		beat += l.Spec.RenewTime.String()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := Listen(c.heard[n.Name], beat, posted, time.Now())
+	c.heard[n.Name] = h
+	return Silent(h, time.Now())
+}
+
+func (c *controller) markUnknown(ctx context.Context, n *corev1.Node) (*corev1.Node, error) {
+	conditions, changed := Unknown(n, metav1.Now())
+	if !changed {
+		return n, nil
+	}
+	c.deps.Recorder.Event(n, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", n.Name))
+	n = n.DeepCopy()
+	n.Status.Conditions = conditions
+	return c.deps.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
+}
+
+func (c *controller) writeTaints(ctx context.Context, n *corev1.Node, taints []corev1.Taint) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": n.ResourceVersion, "uid": n.UID},
+		"spec":     map[string]any{"taints": taints},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.deps.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+// podsNotReady marks the Pods of a node that is not ready, so that no traffic goes there while nobody watches their probes.
+func (c *controller) podsNotReady(ctx context.Context, node string) error {
+	pods, err := c.pods.GetIndexer().ByIndex(ByNode, node)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, raw := range pods {
+		p := raw.(*corev1.Pod)
+		for _, cond := range p.Status.Conditions {
+			if cond.Type != corev1.PodReady || cond.Status != corev1.ConditionTrue {
+				continue
+			}
+			body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, p.UID, metav1.Now().UTC().Format(time.RFC3339))
+			_, err := c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+			if err != nil && !apierrors.IsNotFound(err) {
+				failed = append(failed, err)
+				continue
+			}
+			c.deps.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+			c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready", Message: "node " + node + " is not ready"})
+		}
+	}
+	return errors.Join(failed...)
+}

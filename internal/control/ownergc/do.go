@@ -1,0 +1,243 @@
+// Package ownergc removes what nobody owns any more, and carries out foreground and orphaning deletion.
+//
+// Chapter 10, ended. In: the metadata of every object of every resource that can be deleted. Out: deletions, references that are dropped, finalizers
+// that are lifted. An owner that the graph does not show is asked for at the API server before anything is deleted because of it.
+package ownergc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+type controller struct {
+	deps   loop.Deps
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+	queue  *loop.Queue
+
+	mu    sync.Mutex
+	graph *Graph
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	c := &controller{deps: d, graph: NewGraph(), mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery()))}
+	c.queue = loop.NewQueue("ownergc", 8, c.sync)
+	c.queue.Also(c.watchAll)
+	return c.queue
+}
+
+func (c *controller) look(uids []types.UID) {
+	for _, uid := range uids {
+		c.queue.Add(string(uid))
+	}
+}
+
+func (c *controller) put(o *Object) {
+	c.mu.Lock()
+	look := c.graph.Put(o)
+	c.mu.Unlock()
+	c.look(look)
+}
+
+func (c *controller) drop(uid types.UID) {
+	c.mu.Lock()
+	look := c.graph.Drop(uid)
+	c.mu.Unlock()
+	c.look(look)
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	c.mu.Lock()
+	o, dependents := c.graph.Get(types.UID(key))
+	c.mu.Unlock()
+	if o == nil {
+		return 0, nil
+	}
+	if o.orphans() {
+		return 0, c.setFree(ctx, o, dependents)
+	}
+	if o.waits() {
+		return 0, c.advanceForeground(ctx, o, dependents)
+	}
+	owners, err := c.find(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	return 0, c.do(ctx, o, Judge(o, owners, dependents), dependents)
+}
+
+// find looks up the owners of an object. A missing one is confirmed by the API server.
+func (c *controller) find(ctx context.Context, o *Object) ([]Owner, error) {
+	out := make([]Owner, 0, len(o.Owners))
+	for _, ref := range o.Owners {
+		c.mu.Lock()
+		known, _ := c.graph.Get(ref.UID)
+		c.mu.Unlock()
+		if known != nil && (known.Namespace == "" || known.Namespace == o.Namespace) {
+			out = append(out, Owner{Ref: ref, Exists: true, Waits: known.waits()})
+			continue
+		}
+		w, err := c.ask(ctx, o.Namespace, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+func (c *controller) ask(ctx context.Context, namespace string, ref metav1.OwnerReference) (Owner, error) {
+	client, err := c.clientOf(namespace, ref)
+	if err != nil {
+		return Owner{}, err
+	}
+	live, err := client.Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && live.UID != ref.UID {
+		return Owner{Ref: ref}, nil
+	}
+	if err != nil {
+		return Owner{}, fmt.Errorf("owner %s %s of kind %s: %w", ref.APIVersion, ref.Name, ref.Kind, err)
+	}
+	waits := live.DeletionTimestamp != nil && slices.Contains(live.Finalizers, metav1.FinalizerDeleteDependents)
+	return Owner{Ref: ref, Exists: true, Waits: waits}, nil
+}
+
+func (c *controller) clientOf(namespace string, ref metav1.OwnerReference) (metadata.ResourceInterface, error) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := c.mapper.RESTMapping(gv.WithKind(ref.Kind).GroupKind(), gv.Version)
+	if meta.IsNoMatchError(err) {
+		c.mapper.Reset()
+		mapping, err = c.mapper.RESTMapping(gv.WithKind(ref.Kind).GroupKind(), gv.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("owner of kind %s: %w", gv.WithKind(ref.Kind), err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.deps.Metadata.Resource(mapping.Resource).Namespace(namespace), nil
+	}
+	return c.deps.Metadata.Resource(mapping.Resource), nil
+}
+
+func (c *controller) client(o *Object) metadata.ResourceInterface {
+	if o.Namespace == "" {
+		return c.deps.Metadata.Resource(o.Resource)
+	}
+	return c.deps.Metadata.Resource(o.Resource).Namespace(o.Namespace)
+}
+
+func (c *controller) do(ctx context.Context, o *Object, v Verdict, dependents []*Object) error {
+	if len(v.Unref) > 0 {
+		return c.unref(ctx, o, v.Unref)
+	}
+	if !v.Delete {
+		return nil
+	}
+	if v.Unblock {
+		if err := c.unblock(ctx, o); err != nil {
+			return err
+		}
+	}
+	err := c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &v.Propagation, Preconditions: metav1.NewUIDPreconditions(string(o.UID))})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // another object of that name, or gone: the watch will tell
+	}
+	return err
+}
+
+// setFree drops the object from its dependents' references and lifts the orphan finalizer.
+func (c *controller) setFree(ctx context.Context, o *Object, dependents []*Object) error {
+	for _, d := range dependents {
+		if err := c.unref(ctx, d, []types.UID{o.UID}); err != nil {
+			return err
+		}
+	}
+	return c.lift(ctx, o, metav1.FinalizerOrphanDependents)
+}
+
+// advanceForeground lifts the finalizer when nothing blocks any more, else sees to it that the dependents are looked at.
+func (c *controller) advanceForeground(ctx context.Context, o *Object, dependents []*Object) error {
+	blocking := Blocking(o.UID, dependents)
+	if len(blocking) == 0 {
+		return c.lift(ctx, o, metav1.FinalizerDeleteDependents)
+	}
+	for _, d := range blocking {
+		if !d.Deleting {
+			c.queue.Add(string(d.UID))
+		}
+	}
+	return nil
+}
+
+func (c *controller) unref(ctx context.Context, o *Object, owners []types.UID) error {
+	return c.edit(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
+		kept := slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
+		if len(kept) == len(m.OwnerReferences) {
+			return nil
+		}
+		return map[string]any{"ownerReferences": kept}
+	})
+}
+
+func (c *controller) unblock(ctx context.Context, o *Object) error {
+	return c.edit(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
+		refs := slices.Clone(m.OwnerReferences)
+		no := false
+		for i := range refs {
+			refs[i].BlockOwnerDeletion = &no
+		}
+		return map[string]any{"ownerReferences": refs}
+	})
+}
+
+func (c *controller) lift(ctx context.Context, o *Object, finalizer string) error {
+	return c.edit(ctx, o, func(m *metav1.PartialObjectMetadata) map[string]any {
+		kept := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == finalizer })
+		if len(kept) == len(m.Finalizers) {
+			return nil
+		}
+		return map[string]any{"finalizers": kept}
+	})
+}
+
+// edit sends a merge patch of metadata made from the live object, guarded by its resource version. change returns nil for nothing to do.
+func (c *controller) edit(ctx context.Context, o *Object, change func(*metav1.PartialObjectMetadata) map[string]any) error {
+	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && live.UID != o.UID {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fields := change(live)
+	if fields == nil {
+		return nil
+	}
+	fields["resourceVersion"], fields["uid"] = live.ResourceVersion, live.UID
+	body, err := json.Marshal(map[string]any{"metadata": fields})
+	if err != nil {
+		return err
+	}
+	_, err = c.client(o).Patch(ctx, o.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

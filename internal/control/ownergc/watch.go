@@ -1,0 +1,128 @@
+package ownergc
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// rediscover is the time between looks for new resources (CustomResourceDefinitions).
+const rediscover = 30 * time.Second
+
+// unowned are resources that change often and never own or are owned.
+var unowned = []string{"events", "podjournals"}
+
+// watchAll keeps one metadata watch per resource that can be deleted, following what the API server serves.
+func (c *controller) watchAll(ctx context.Context) {
+	running := map[schema.GroupVersionResource]context.CancelFunc{}
+	for {
+		c.follow(ctx, running)
+		select {
+		case <-ctx.Done():
+			for _, stop := range running {
+				stop()
+			}
+			return
+		case <-time.After(rediscover):
+		}
+	}
+}
+
+func (c *controller) follow(ctx context.Context, running map[schema.GroupVersionResource]context.CancelFunc) {
+	served, err := c.served()
+	if err != nil {
+		klog.FromContext(ctx).V(1).Info("Discovery is incomplete; known resources stay watched", "controller", "ownergc", "err", err)
+	}
+	for r := range served {
+		if running[r] == nil {
+			watching, stop := context.WithCancel(ctx)
+			running[r] = stop
+			go c.watch(watching, r)
+		}
+	}
+	if err != nil {
+		return
+	}
+	for r, stop := range running {
+		if !served[r] {
+			stop()
+			delete(running, r)
+			c.forget(r)
+		}
+	}
+}
+
+func (c *controller) served() (map[schema.GroupVersionResource]bool, error) {
+	lists, err := c.deps.Client.Discovery().ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) && !apierrors.IsServiceUnavailable(err) {
+		return nil, err
+	}
+	out := map[schema.GroupVersionResource]bool{}
+	for _, l := range lists {
+		gv, parseErr := schema.ParseGroupVersion(l.GroupVersion)
+		if parseErr != nil {
+			return out, parseErr
+		}
+		for _, r := range l.APIResources {
+			whole := slices.Contains(r.Verbs, "delete") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
+			if whole && !strings.Contains(r.Name, "/") && !slices.Contains(unowned, r.Name) {
+				out[gv.WithResource(r.Name)] = true
+			}
+		}
+	}
+	return out, err
+}
+
+func (c *controller) watch(ctx context.Context, r schema.GroupVersionResource) {
+	informer := metadatainformer.NewFilteredMetadataInformer(c.deps.Metadata, r, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	_ = informer.SetTransform(onlyBonds) // fails only on an informer that has started
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.put(objectOf(r, obj.(*metav1.PartialObjectMetadata))) },
+		UpdateFunc: func(_, obj any) { c.put(objectOf(r, obj.(*metav1.PartialObjectMetadata))) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				c.drop(m.UID)
+			}
+		},
+	})
+	informer.Run(ctx.Done())
+}
+
+// onlyBonds keeps of an object what the graph needs, so that the cache stays small.
+func onlyBonds(obj any) (any, error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: m.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		OwnerReferences: m.OwnerReferences, Finalizers: m.Finalizers, DeletionTimestamp: m.DeletionTimestamp,
+	}}, nil
+}
+
+func objectOf(r schema.GroupVersionResource, m *metav1.PartialObjectMetadata) *Object {
+	return &Object{Resource: r, Namespace: m.Namespace, Name: m.Name, UID: m.UID, Owners: m.OwnerReferences, Finalizers: m.Finalizers, Deleting: m.DeletionTimestamp != nil}
+}
+
+// forget drops every object of a resource that is served no more.
+func (c *controller) forget(r schema.GroupVersionResource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, o := range c.graph.objects {
+		if o.Resource == r {
+			c.look(c.graph.Drop(uid))
+		}
+	}
+}

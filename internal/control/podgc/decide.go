@@ -1,0 +1,94 @@
+package podgc
+
+import (
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Terminated is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
+const Terminated = 12500
+
+// quarantine is how long a node must have been missing before its Pods are given up.
+const quarantine = 40 * time.Second
+
+// In is what the collector looks at.
+type In struct {
+	Pods    []*corev1.Pod
+	Nodes   map[string]*corev1.Node
+	Missing map[string]time.Time // since when a node that Pods name does not exist
+	Keep    int
+	Now     time.Time
+}
+
+// Removal is one Pod to remove and why. Fail says that it must be marked Failed first, for whoever counts its end.
+type Removal struct {
+	Pod     *corev1.Pod
+	Reason  string
+	Message string
+	Fail    bool
+}
+
+// Next returns the Pods to remove, each once, and the nodes that are missing now with the time since when.
+func Next(in In) ([]Removal, map[string]time.Time) {
+	missing := map[string]time.Time{}
+	var out []Removal
+	var ended []*corev1.Pod
+	for _, p := range in.Pods {
+		if node := p.Spec.NodeName; node != "" && in.Nodes[node] == nil {
+			since, known := in.Missing[node]
+			if !known {
+				since = in.Now
+			}
+			missing[node] = since
+			if in.Now.Sub(since) >= quarantine {
+				out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node no longer exists", true})
+				continue
+			}
+		}
+		switch {
+		case p.DeletionTimestamp != nil && p.Spec.NodeName == "":
+			out = append(out, Removal{p, "unscheduled", "PodGC: unscheduled Pod is terminating", false})
+		case p.DeletionTimestamp != nil && outOfService(in.Nodes[p.Spec.NodeName]):
+			out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node has the out-of-service taint", true})
+		case p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded):
+			ended = append(ended, p)
+		}
+	}
+	return append(out, oldest(ended, in.Keep)...), missing
+}
+
+func outOfService(n *corev1.Node) bool {
+	if n == nil {
+		return false
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			for _, c := range n.Status.Conditions {
+				if c.Type == corev1.NodeReady {
+					return c.Status != corev1.ConditionTrue
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+func oldest(ended []*corev1.Pod, keep int) []Removal {
+	if keep <= 0 || len(ended) <= keep {
+		return nil
+	}
+	sort.Slice(ended, func(i, j int) bool {
+		if a, b := ended[i].CreationTimestamp, ended[j].CreationTimestamp; !a.Equal(&b) {
+			return a.Before(&b)
+		}
+		return ended[i].Name < ended[j].Name
+	})
+	var out []Removal
+	for _, p := range ended[:len(ended)-keep] {
+		out = append(out, Removal{p, "terminated", "PodGC: more ended Pods than are kept", false})
+	}
+	return out
+}

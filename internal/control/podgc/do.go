@@ -1,0 +1,115 @@
+// Package podgc removes Pods that nobody else will: on nodes that are gone, deleted before they were placed, or ended long ago.
+//
+// Chapter 10, ended. In: Pods, nodes. Out: Failed status with its reason where somebody counts the end, then removal with grace zero.
+package podgc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// period is the time between looks when nothing else asks for one.
+const period = 20 * time.Second
+
+const everything = "all"
+
+type controller struct {
+	deps    loop.Deps
+	pods    corelisters.PodLister
+	nodes   corelisters.NodeLister
+	missing map[string]time.Time // written by the one worker only
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	core := d.Informers.Core().V1()
+	c := &controller{deps: d, pods: core.Pods().Lister(), nodes: core.Nodes().Lister()}
+	q := loop.NewQueue("podgc", 1, c.sync)
+	q.Watch(core.Nodes().Informer(), func(old, cur runtime.Object) []string {
+		if cur == nil {
+			return []string{everything}
+		}
+		return nil
+	})
+	q.Watch(core.Pods().Informer(), func(_, cur runtime.Object) []string {
+		if p, ok := cur.(*corev1.Pod); ok && p.DeletionTimestamp != nil && p.Spec.NodeName == "" {
+			return []string{everything}
+		}
+		return nil
+	})
+	q.Add(everything)
+	return q
+}
+
+func (c *controller) sync(ctx context.Context, _ string) (time.Duration, error) {
+	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, Keep: Terminated, Now: time.Now()}
+	var err error
+	if in.Pods, err = c.pods.List(labels.Everything()); err != nil {
+		return 0, err
+	}
+	nodes, err := c.nodes.List(labels.Everything())
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range nodes {
+		in.Nodes[n.Name] = n
+	}
+	removals, missing := Next(in)
+	c.missing = missing
+	for _, r := range removals {
+		if err := c.remove(ctx, r); err != nil {
+			return 0, err
+		}
+	}
+	return period, nil
+}
+
+func (c *controller) remove(ctx context.Context, r Removal) error {
+	p := r.Pod
+	if r.Fail {
+		if _, err := c.deps.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{}); err == nil && r.Message == "PodGC: node no longer exists" {
+			return nil // the cache was behind: the node is there
+		}
+		if err := c.fail(ctx, r); err != nil {
+			return ignoreGone(err)
+		}
+	}
+	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
+	zero := int64(0)
+	err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	if apierrors.IsConflict(err) {
+		return nil // another Pod of that name
+	}
+	return ignoreGone(err)
+}
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// fail marks the Pod Failed and says why in its DisruptionTarget condition.
+func (c *controller) fail(ctx context.Context, r Removal) error {
+	p := r.Pod
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		return nil
+	}
+	body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"phase":"Failed","conditions":[{"type":"DisruptionTarget","status":"True","reason":%q,"message":%q,"lastTransitionTime":%q,"observedGeneration":%d}]}}`,
+		p.UID, r.Reason, r.Message, metav1.Now().UTC().Format(time.RFC3339), p.Generation)
+	_, err := c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+	return err
+}

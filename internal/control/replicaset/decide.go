@@ -1,0 +1,197 @@
+package replicaset
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// burst is how many Pods one look may create or delete at most.
+const burst = 500
+
+// In is what the controller looks at: a ReplicaSet and the Pods it controls.
+type In struct {
+	Set  *appsv1.ReplicaSet
+	Pods []*corev1.Pod
+	// Siblings is how many Pods of the same workload run on a node; the more, the rather one of them goes.
+	Siblings map[string]int
+	Now      time.Time
+}
+
+// Plan is what is to be done.
+type Plan struct {
+	Create int
+	Delete []*corev1.Pod
+}
+
+// Next compares the wanted number with the active Pods. An ending set is left alone.
+func Next(in In) Plan {
+	if in.Set.DeletionTimestamp != nil {
+		return Plan{}
+	}
+	live := Active(in.Pods)
+	diff := len(live) - int(replicas(in.Set))
+	switch {
+	case diff < 0:
+		return Plan{Create: min(-diff, burst)}
+	case diff > 0:
+		return Plan{Delete: rank(live, in.Siblings, in.Now)[:min(diff, burst)]}
+	}
+	return Plan{}
+}
+
+func replicas(rs *appsv1.ReplicaSet) int32 {
+	if rs.Spec.Replicas == nil {
+		return 1
+	}
+	return *rs.Spec.Replicas
+}
+
+// Active are the Pods that count: not ended and not ending.
+func Active(pods []*corev1.Pod) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// rank orders Pods by who goes first (upstream's order): unassigned, then Pending before Unknown before Running, then not ready, then lower deletion
+// cost, then nodes with more siblings, then ready for a shorter time (by powers of two), then more restarts, then younger.
+func rank(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
+	out := append([]*corev1.Pod(nil), pods...)
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		for _, key := range []func(*corev1.Pod) int{
+			func(p *corev1.Pod) int { return truth(p.Spec.NodeName != "") },
+			func(p *corev1.Pod) int {
+				return map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1}[p.Status.Phase] + 2*truth(p.Status.Phase == corev1.PodRunning)
+			},
+			func(p *corev1.Pod) int { return truth(Ready(p)) },
+			deletionCost,
+			func(p *corev1.Pod) int { return -siblings[p.Spec.NodeName] },
+			func(p *corev1.Pod) int { return magnitude(now.Sub(readySince(p))) },
+			func(p *corev1.Pod) int { return -restarts(p) },
+			func(p *corev1.Pod) int { return magnitude(now.Sub(p.CreationTimestamp.Time)) },
+		} {
+			if x, y := key(a), key(b); x != y {
+				return x < y
+			}
+		}
+		return false
+	})
+	return out
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// magnitude is the binary logarithm of seconds: ages that differ little rank alike, so that no Pod goes merely for being a moment younger.
+func magnitude(d time.Duration) int {
+	n := 0
+	for s := int64(d / time.Second); s > 0; s >>= 1 {
+		n++
+	}
+	return n
+}
+
+func deletionCost(p *corev1.Pod) int {
+	var n int
+	if _, err := fmt.Sscanf(p.Annotations[corev1.PodDeletionCost], "%d", &n); err != nil {
+		return 0
+	}
+	return n
+}
+
+func restarts(p *corev1.Pod) int {
+	most := 0
+	for _, c := range p.Status.ContainerStatuses {
+		most = max(most, int(c.RestartCount))
+	}
+	return most
+}
+
+// Ready tells whether the Pod's Ready condition is true.
+func Ready(p *corev1.Pod) bool { return readyCondition(p) != nil }
+
+func readyCondition(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func readySince(p *corev1.Pod) time.Time {
+	if c := readyCondition(p); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return p.CreationTimestamp.Time
+}
+
+// Status counts the Pods. When a ready Pod has yet to become available it says in how long.
+func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
+	s := *in.Set.Status.DeepCopy()
+	s.ObservedGeneration = in.Set.Generation
+	live := Active(in.Pods)
+	s.Replicas, s.FullyLabeledReplicas, s.ReadyReplicas, s.AvailableReplicas = int32(len(live)), 0, 0, 0
+	template := labels.Set(in.Set.Spec.Template.Labels).AsSelectorPreValidated()
+	minReady := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
+	var again time.Duration
+	for _, p := range live {
+		if template.Matches(labels.Set(p.Labels)) {
+			s.FullyLabeledReplicas++
+		}
+		c := readyCondition(p)
+		if c == nil {
+			continue
+		}
+		s.ReadyReplicas++
+		if left := minReady - in.Now.Sub(c.LastTransitionTime.Time); minReady == 0 || left <= 0 {
+			s.AvailableReplicas++
+		} else if again == 0 || left < again {
+			again = left
+		}
+	}
+	ending := int32(0)
+	for _, p := range in.Pods {
+		if p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			ending++
+		}
+	}
+	s.TerminatingReplicas = &ending
+	s.Conditions = conditions(s.Conditions, failure, len(live) > int(replicas(in.Set)), metav1.NewTime(in.Now))
+	return s, again
+}
+
+func conditions(have []appsv1.ReplicaSetCondition, failure error, tooMany bool, now metav1.Time) []appsv1.ReplicaSetCondition {
+	var out []appsv1.ReplicaSetCondition
+	known := false
+	for _, c := range have {
+		if c.Type != appsv1.ReplicaSetReplicaFailure {
+			out = append(out, c)
+		} else if failure != nil {
+			out, known = append(out, c), true
+		}
+	}
+	if failure == nil || known {
+		return out
+	}
+	reason := "FailedCreate"
+	if tooMany {
+		reason = "FailedDelete"
+	}
+	return append(out, appsv1.ReplicaSetCondition{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: reason, Message: failure.Error(), LastTransitionTime: now})
+}

@@ -1,0 +1,81 @@
+// Package rootca publishes the certificate authority of the API server to every namespace, as ConfigMap kube-root-ca.crt.
+//
+// Chapter 1, written: the projected token volume of every Pod reads it. In: namespaces, ConfigMaps, the authority. Out: the ConfigMap, repaired.
+package rootca
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+// Name of the published ConfigMap, and the key in it.
+const (
+	Name = "kube-root-ca.crt"
+	file = "ca.crt"
+)
+
+const descriptionKey = "kubernetes.io/description"
+
+const description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+
+type controller struct {
+	deps       loop.Deps
+	namespaces corelisters.NamespaceLister
+	maps       corelisters.ConfigMapLister
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	core := d.Informers.Core().V1()
+	c := &controller{d, core.Namespaces().Lister(), core.ConfigMaps().Lister()}
+	q := loop.NewQueue("rootca", 2, c.sync)
+	q.WatchSelf(core.Namespaces().Informer())
+	q.Watch(core.ConfigMaps().Informer(), func(old, cur runtime.Object) []string {
+		if cur == nil {
+			cur = old
+		}
+		if m := cur.(*corev1.ConfigMap); m.Name == Name {
+			return []string{m.Namespace}
+		}
+		return nil
+	})
+	return q
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, err := c.namespaces.Get(key)
+	if apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	maps := c.deps.Client.CoreV1().ConfigMaps(key)
+	have, err := c.maps.ConfigMaps(key).Get(Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = maps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: Name, Annotations: map[string]string{descriptionKey: description}},
+			Data:       c.data(),
+		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return 0, nil
+		}
+	case err == nil && (len(have.Data) != 1 || have.Data[file] != string(c.deps.RootCA) || have.Annotations[descriptionKey] != description):
+		mended := have.DeepCopy()
+		mended.Data = c.data()
+		metav1.SetMetaDataAnnotation(&mended.ObjectMeta, descriptionKey, description)
+		_, err = maps.Update(ctx, mended, metav1.UpdateOptions{})
+	}
+	return 0, err
+}
+
+func (c *controller) data() map[string]string { return map[string]string{file: string(c.deps.RootCA)} }

@@ -1,0 +1,106 @@
+// Package taintevict deletes Pods from nodes whose NoExecute taints they do not tolerate, or not for longer.
+//
+// Chapter 9, pressed. In: Pods, nodes' taints. Out: the condition DisruptionTarget with reason DeletionByTaintManager, then the deletion.
+package taintevict
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+const byNode = "taintevictNode"
+
+type controller struct {
+	deps  loop.Deps
+	pods  corelisters.PodLister
+	nodes corelisters.NodeLister
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	pods, nodes := d.Informers.Core().V1().Pods(), d.Informers.Core().V1().Nodes()
+	c := &controller{d, pods.Lister(), nodes.Lister()}
+	_ = pods.Informer().AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
+	q := loop.NewQueue("taintevict", 4, c.sync)
+	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string {
+		p, ok := cur.(*corev1.Pod)
+		if !ok || p.Spec.NodeName == "" {
+			return nil
+		}
+		if o, ok := old.(*corev1.Pod); ok && o.Spec.NodeName == p.Spec.NodeName && equality.Semantic.DeepEqual(o.Spec.Tolerations, p.Spec.Tolerations) {
+			return nil
+		}
+		return []string{p.Namespace + "/" + p.Name}
+	})
+	q.Watch(nodes.Informer(), func(old, cur runtime.Object) []string {
+		n, ok := cur.(*corev1.Node)
+		if !ok {
+			return nil
+		}
+		if o, ok := old.(*corev1.Node); ok && equality.Semantic.DeepEqual(o.Spec.Taints, n.Spec.Taints) {
+			return nil
+		}
+		var keys []string
+		there, _ := pods.Informer().GetIndexer().ByIndex(byNode, n.Name)
+		for _, raw := range there {
+			keys = append(keys, raw.(*corev1.Pod).Namespace+"/"+raw.(*corev1.Pod).Name)
+		}
+		return keys
+	})
+	return q
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := strings.Cut(key, "/")
+	p, err := c.pods.Pods(ns).Get(name)
+	if err != nil || p.DeletionTimestamp != nil || p.Spec.NodeName == "" {
+		return 0, ignoreGone(err)
+	}
+	n, err := c.nodes.Get(p.Spec.NodeName)
+	if err != nil {
+		return 0, ignoreGone(err)
+	}
+	now := time.Now()
+	v := Judge(p, n.Spec.Taints, now)
+	if !v.Leave {
+		return 0, nil
+	}
+	if wait := v.At.Sub(now); wait > 0 {
+		return wait, nil
+	}
+	return 0, ignoreGone(c.evict(ctx, p, v))
+}
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Verdict) error {
+	c.deps.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod "+p.Namespace+"/"+p.Name)
+	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
+		journal.Acted{Controller: "taintevict", Action: "deletes the Pod", Message: "taint " + v.Taint.ToString() + " is not tolerated any longer"})
+	body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager","message":"Taint manager: deleting due to NoExecute taint","lastTransitionTime":%q,"observedGeneration":%d}]}}`,
+		p.UID, metav1.Now().UTC().Format(time.RFC3339), p.Generation)
+	pods := c.deps.Client.CoreV1().Pods(p.Namespace)
+	if _, err := pods.Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status"); err != nil {
+		return err
+	}
+	return pods.Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+}
