@@ -1,0 +1,101 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// In is everything a decision depends on.
+type In struct {
+	Pod    *v1.Pod
+	Seen   Observed
+	Facts  Facts
+	End    *End              // nil: keep it running
+	Remove bool              // forget containers, sandboxes and logs too once it has stopped: the API wants the Pod gone
+	Health map[string]Health // by container name, of running containers
+	Tries  map[string]Try    // what failed lately, by container name, or SandboxTry, FurnishTry, ReleaseTry
+	Limits Limits
+	Now    time.Time
+}
+
+// End is a wish that the Pod end.
+type End struct {
+	Cause   string // for the journal: deleted, evicted, …
+	Reason  string // status.reason when the Pod fails by it, like Evicted; empty for a deletion
+	Message string // status.message
+	Asked   time.Time
+	Grace   time.Duration // from Asked
+}
+
+// Deadline is when everything has to be over.
+func (s End) Deadline() time.Time { return s.Asked.Add(s.Grace) }
+
+// Health is what probes say of a running container.
+type Health struct {
+	Started bool   // no startup probe, or it succeeded
+	Ready   bool   // started, and no readiness probe or it succeeds
+	Sick    string // "liveness" or "startup" once that probe has failed for good
+}
+
+// Try is a failed attempt at something.
+type Try struct {
+	Refusal *reason.Refusal // Code is the waiting reason
+	Count   int             // failures in a row
+	At      time.Time       // of the last one
+}
+
+// Names of tries that are not containers'.
+const (
+	SandboxTry = "/sandbox"
+	FurnishTry = "/furnish"
+	StopTry    = "/stop"
+	ReleaseTry = "/release"
+)
+
+// Limits are the times of back-offs; the zero value means upstream's.
+type Limits struct {
+	FirstCrashDelay time.Duration // 10 s
+	MaxCrashDelay   time.Duration // 5 min
+}
+
+func (l Limits) first() time.Duration {
+	if l.FirstCrashDelay == 0 {
+		return min(10*time.Second, l.max())
+	}
+	return min(l.FirstCrashDelay, l.max())
+}
+
+func (l Limits) max() time.Duration {
+	if l.MaxCrashDelay == 0 {
+		return 5 * time.Minute
+	}
+	return l.MaxCrashDelay
+}
+
+const (
+	firstRetry = time.Second
+	laterRetry = 10 * time.Second
+	// minGrace is what a container gets between TERM and KILL even when preStop has used the whole grace period up (docs: pod termination, one-off extension).
+	minGrace = 2 * time.Second
+)
+
+// Next is when to try again: soon after the first failure, then every ten seconds.
+func (t Try) Next() time.Time {
+	if t.Count <= 1 {
+		return t.At.Add(firstRetry)
+	}
+	return t.At.Add(laterRetry)
+}
+
+// held tells whether a failed try has to rest, and notes when it is due.
+func (in In) held(p *Plan, name string) bool {
+	t, failed := in.Tries[name]
+	if !failed || !in.Now.Before(t.Next()) {
+		return false
+	}
+	p.wake(t.Next())
+	return true
+}

@@ -1,0 +1,239 @@
+package podplan
+
+import (
+	"fmt"
+	"time"
+)
+
+// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, see to sick and changed containers, furnish, give it a
+// sandbox, initialise it, start its containers, forget what is old.
+func Next(in In) Plan {
+	var p Plan
+	if end := Ending(in); end != nil {
+		return stopping(in, *end)
+	}
+	if d, has := deadline(in); has {
+		p.wake(d)
+	}
+	if in.Facts.Accepted.IsZero() {
+		return p
+	}
+	kills, replaced := sick(in, &p)
+	if len(kills) > 0 {
+		p.Do = append(p.Do, Stop{kills})
+		p.Do = append(p.Do, replaced...)
+		return p
+	}
+	if in.Facts.Furnished.IsZero() {
+		if !in.held(&p, FurnishTry) {
+			p.Do = append(p.Do, Furnish{})
+		}
+		return p
+	}
+	if !sandbox(in, &p) {
+		return p
+	}
+	starts(in, &p)
+	if len(p.Do) == 0 {
+		forget(in, &p)
+	}
+	return p
+}
+
+// sandbox sees to it that there is exactly one ready sandbox, the newest; false means not yet.
+func sandbox(in In, p *Plan) bool {
+	newest := in.Seen.Sandbox()
+	if newest != nil && newest.Ready {
+		for _, old := range in.Seen.Sandboxes[1:] {
+			if old.Ready {
+				p.Do = append(p.Do, StopSandbox{ID: old.ID})
+			}
+		}
+		return len(p.Do) == 0
+	}
+	if newest == nil {
+		if !in.held(p, SandboxTry) {
+			p.Do = append(p.Do, CreateSandbox{})
+		}
+		return false
+	}
+	// The sandbox died under its Pod: what is left in it is stopped, and everything begins again in a new one.
+	if kills := leftIn(in, newest.ID); len(kills) > 0 {
+		p.Do = append(p.Do, Stop{kills})
+	}
+	if in.held(p, SandboxTry) {
+		return false
+	}
+	p.Do = append(p.Do, StopSandbox{ID: newest.ID, Changed: len(in.Seen.Containers) > 0}, CreateSandbox{Attempt: newest.Attempt + 1})
+	return false
+}
+
+func leftIn(in In, sandbox string) []Kill {
+	var kills []Kill
+	for _, c := range in.Seen.Containers {
+		if c.Sandbox == sandbox && c.alive() {
+			m, _ := MemberOf(in.Pod, c.Name)
+			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: Grace(in.Pod), Event: "Stopping container " + c.Name, Cause: "sandbox changed"})
+		}
+	}
+	return kills
+}
+
+// sick finds running containers that a probe has given up, whose definition changed, or whose state the runtime does not know, and says how they are
+// replaced. A container whose back-off has time left is only stopped.
+func sick(in In, p *Plan) (kills []Kill, then []Action) {
+	box := in.Seen.Sandbox()
+	for _, m := range Members(in.Pod) {
+		if box == nil || m.Kind == Ephemeral || m.Kind == Init {
+			continue
+		}
+		c := in.Seen.In(box.ID, m.Name)
+		if c == nil || !c.alive() {
+			continue
+		}
+		text, cause, grace := complaint(in, m, c)
+		if cause == "" {
+			continue
+		}
+		again := cause == "changed" || Restarts(in.Pod, m, 1)
+		if again {
+			text += ", will be restarted"
+		}
+		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause, Hook: true})
+		if !again || !box.Ready || in.Facts.Furnished.IsZero() {
+			continue
+		}
+		if ok, carry := in.Limits.afterSick(c, in.Seen.Previous(c), in.Now); ok {
+			then = append(then, Start{Name: m.Name, Kind: m.Kind, Attempt: c.Attempt + 1, Sandbox: box.ID, CrashDelay: carry})
+		}
+	}
+	return kills, then
+}
+
+// complaint says what is wrong with a running container: the Killing event's text, the cause, and the grace it gets.
+func complaint(in In, m Member, c *Container) (text, cause string, grace time.Duration) {
+	who, grace := "Container "+m.Name, Grace(in.Pod)
+	if m.Kind == Sidecar {
+		who = "Init container " + m.Name
+	}
+	switch h := in.Health[m.Name]; {
+	case c.State == Unknown:
+		return who + " is in unknown state, try killing it before restart", "unknown state", grace
+	case c.Notes.Hash != "" && c.Notes.Hash != Hash(m.Container):
+		return who + " definition changed", "changed", grace
+	case h.Sick == "liveness":
+		if l := m.LivenessProbe; l != nil && l.TerminationGracePeriodSeconds != nil {
+			grace = time.Duration(*l.TerminationGracePeriodSeconds) * time.Second
+		}
+		return who + " failed liveness probe", "liveness probe failed", grace
+	case h.Sick == "startup":
+		if s := m.StartupProbe; s != nil && s.TerminationGracePeriodSeconds != nil {
+			grace = time.Duration(*s.TerminationGracePeriodSeconds) * time.Second
+		}
+		return who + " failed startup probe", "startup probe failed", grace
+	}
+	return "", "", 0
+}
+
+// starts adds what is to be started in the newest sandbox, which is ready. Everything that can be started is, in the order of the spec; a failed start
+// makes the executor stop, and the next plan goes on with the others.
+func starts(in In, p *Plan) {
+	box := in.Seen.Sandbox()
+	done := Initialized(in.Pod, in.Seen, box.ID, in.Health)
+	blocked := false
+	for _, m := range Members(in.Pod) {
+		switch m.Kind {
+		case Init:
+			if done || blocked {
+				continue
+			}
+			c := in.Seen.In(box.ID, m.Name)
+			if c != nil && c.State == Exited && c.Exit.Code == 0 {
+				continue
+			}
+			start(in, p, m)
+			blocked = true
+		case Sidecar:
+			if blocked {
+				continue
+			}
+			start(in, p, m)
+			c := in.Seen.In(box.ID, m.Name)
+			blocked = !done && (c == nil || c.State != Running || !in.Health[m.Name].Started)
+		case App:
+			if done {
+				start(in, p, m)
+			}
+		case Ephemeral:
+			start(in, p, m)
+		}
+	}
+}
+
+// start adds the start of one container if it does not run, may be started, and its time has come.
+func start(in In, p *Plan, m Member) {
+	box := in.Seen.Sandbox()
+	c := in.Seen.Latest(m.Name)
+	s := Start{Name: m.Name, Kind: m.Kind, Sandbox: box.ID}
+	t, failed := in.Tries[m.Name]
+	rest := failed && t.Refusal.Code != PostStartHookError && t.Refusal.Code != RunContainerError
+	switch {
+	case c == nil:
+	case c.State == Created && c.Sandbox == box.ID: // made by a kubelet that died before it could start it
+		p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
+		s.Attempt, s.CrashDelay = c.Attempt, max(c.Notes.CrashDelay, 0)
+	case c.State != Exited && c.Sandbox == box.ID:
+		return
+	case m.Kind == Init && c.Sandbox != box.ID:
+		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Notes.CrashDelay, 0) // runs again because the sandbox is new: no crash
+	case c.State == Exited && !Restarts(in.Pod, m, c.Exit.Code):
+		return
+	case c.State != Exited: // died with its sandbox, unseen
+		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Notes.CrashDelay, 0)
+	default:
+		at, carry := in.Limits.next(c)
+		if c.Sandbox != box.ID {
+			at, carry = in.Now, max(c.Notes.CrashDelay, 0)
+		}
+		if in.Now.Before(at) {
+			p.wake(at)
+			p.Say = append(p.Say, in.backingOff(c, at))
+			return
+		}
+		s.Attempt, s.CrashDelay = c.Attempt+1, carry
+	}
+	if rest && in.held(p, m.Name) {
+		return
+	}
+	p.Do = append(p.Do, s)
+}
+
+// kept is how many containers of one name stay in the runtime: the newest and the one before it, for kubectl logs --previous.
+const kept = 2
+
+// forget removes containers nobody will ask for, and dead sandboxes that hold none.
+func forget(in In, p *Plan) {
+	count, used := map[string]int{}, map[string]bool{}
+	for _, c := range in.Seen.Containers {
+		count[c.Name]++
+		if count[c.Name] > kept && c.State == Exited {
+			p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
+			continue
+		}
+		used[c.Sandbox] = true
+	}
+	for i, s := range in.Seen.Sandboxes {
+		if i > 0 && !s.Ready && !used[s.ID] {
+			p.Do = append(p.Do, RemoveSandbox{s.ID})
+		}
+	}
+	if len(p.Do) > 0 && in.held(p, ReleaseTry) {
+		p.Do = nil
+	}
+}
+
+func (k Kind) String() string {
+	return [...]string{"app", "init", "sidecar", "ephemeral"}[k]
+}
+
+var _ fmt.Stringer = Kind(0)

@@ -1,0 +1,133 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// DeadlineReason and DeadlineMessage tell that a Pod was ended by its activeDeadlineSeconds.
+const (
+	DeadlineReason  = "DeadlineExceeded"
+	DeadlineMessage = "Pod was active on the node longer than the specified deadline"
+)
+
+// Ending says why and until when the Pod has to stop: somebody asked, its deadline passed, or its containers have ended for good. Nil means that it goes on.
+// Of several causes the first in this order is named and the earliest time counts.
+func Ending(in In) *End {
+	var end *End
+	add := func(s End) {
+		if end == nil {
+			end = &s
+			return
+		}
+		if s.Deadline().Before(end.Deadline()) {
+			end.Grace = s.Deadline().Sub(end.Asked)
+		}
+	}
+	asked := in.Facts.StopAsked
+	if asked.IsZero() {
+		asked = in.Now
+	}
+	if in.End != nil {
+		add(*in.End)
+	}
+	own := End{Asked: asked, Grace: Grace(in.Pod)}
+	if !in.Facts.Refused.IsZero() {
+		own.Cause = "refused"
+		add(own)
+	}
+	if d, has := deadline(in); has && !in.Now.Before(d) {
+		own.Cause, own.Reason, own.Message = "deadline exceeded", DeadlineReason, DeadlineMessage
+		add(own)
+		return end
+	}
+	_, done := Outcome(in.Pod, in.Seen)
+	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed || !in.Facts.AllStopped.IsZero() {
+		own.Cause = "finished"
+		add(own)
+	}
+	return end
+}
+
+// deadline is when activeDeadlineSeconds are over; they count from the time the kubelet took the Pod in.
+func deadline(in In) (time.Time, bool) {
+	s := in.Pod.Spec.ActiveDeadlineSeconds
+	if s == nil || in.Facts.Accepted.IsZero() {
+		return time.Time{}, false
+	}
+	from := in.Facts.Accepted
+	if t := in.Pod.Status.StartTime; t != nil {
+		from = t.Time
+	}
+	return from.Add(time.Duration(*s) * time.Second), true
+}
+
+// stopping plans the end: containers in their order, sandboxes, then what was furnished, then the records, each when the one before is seen to be over.
+func stopping(in In, end End) Plan {
+	var p Plan
+	if kills := stops(in, end); len(kills) > 0 {
+		if !in.held(&p, StopTry) {
+			p.Do = append(p.Do, Stop{kills})
+		}
+		return p
+	}
+	for _, s := range in.Seen.Sandboxes {
+		if s.Ready && !in.held(&p, StopTry) {
+			p.Do = append(p.Do, StopSandbox{ID: s.ID})
+		}
+	}
+	if len(p.Do) > 0 || in.Seen.Alive() {
+		return p
+	}
+	if in.held(&p, ReleaseTry) {
+		return p
+	}
+	if in.Remove {
+		for _, c := range in.Seen.Containers {
+			p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
+		}
+		for _, s := range in.Seen.Sandboxes {
+			p.Do = append(p.Do, RemoveSandbox{s.ID})
+		}
+	}
+	if in.Facts.Released.IsZero() || in.Remove && in.Facts.Removed.IsZero() {
+		p.Do = append(p.Do, Release{Logs: in.Remove})
+	}
+	p.Done = len(p.Do) == 0
+	return p
+}
+
+// stops says how each living container is stopped: all but sidecars at once, then the sidecars one after another, the last one first.
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#termination-with-sidecars
+func stops(in In, end End) []Kill {
+	left := end.Deadline().Sub(in.Now)
+	var kills, sidecars []Kill
+	for _, c := range in.Seen.Containers {
+		if !c.alive() {
+			continue
+		}
+		m, known := MemberOf(in.Pod, c.Name)
+		k := Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: max(left, 0), Event: "Stopping container " + c.Name, Cause: end.Cause, Hook: left > 0}
+		if known && m.Kind == Sidecar {
+			sidecars = append(sidecars, k)
+			continue
+		}
+		kills = append(kills, k)
+	}
+	wave := 0
+	if len(kills) > 0 {
+		wave = 1
+	}
+	inits := in.Pod.Spec.InitContainers
+	for i := len(inits) - 1; i >= 0; i-- {
+		for _, k := range sidecars {
+			if k.Name == inits[i].Name {
+				k.Wave = wave
+				kills = append(kills, k)
+				wave++
+			}
+		}
+	}
+	return kills
+}

@@ -1,0 +1,22 @@
+package reason
+
+// Why a container waits, or a Pod is not taken in or not kept by its node. The codes are upstream's container waiting reasons and event reasons.
+const (
+	CreateContainerError   Code = "CreateContainerError"     // the runtime would not make it
+	RunContainerError      Code = "RunContainerError"        // the runtime would not start it
+	PostStartHookError     Code = "PostStartHookError"       // its postStart hook failed
+	CrashLoopBackOff       Code = "CrashLoopBackOff"         // it keeps ending; the next start waits
+	FailedCreatePodSandBox Code = "FailedCreatePodSandBox"   // the runtime or the network would not make the sandbox
+	FailedStop             Code = "FailedKillPod"            // the runtime would not stop something
+	FailedRelease          Code = "FailedRelease"            // volumes, cgroup or records could not be removed
+	FailedCgroup           Code = "FailedCreatePodContainer" // the Pod's cgroup could not be made
+
+	AdmitOS           Code = "PodOSNotSupported"
+	AdmitOSSelector   Code = "PodOSSelectorNodeLabelDoesNotMatch"
+	AdmitSysctl       Code = "SysctlForbidden"
+	AdmitNodeAffinity Code = "NodeAffinity"
+	AdmitNodeName     Code = "NodeName"
+	AdmitNodePorts    Code = "NodePorts"
+	AdmitTaint        Code = "TaintToleration"
+	AdmitUnexpected   Code = "UnexpectedAdmissionError"
+)
