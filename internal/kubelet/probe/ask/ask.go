@@ -1,6 +1,8 @@
 package ask
 
 import (
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +23,8 @@ type Deps struct {
 	Kinds    Kinds
 	Recorder Recorder
 	Journal  journal.Sink
-	Changed  func(types.UID) // called after each change of a verdict, without locks held; must not block
+	Changed  func(types.UID)                          // called after each change of a verdict, without locks held; must not block
+	Jitter   func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
 }
 
 // Kinds holds who asks each kind of probe.
@@ -37,16 +40,116 @@ type Running struct {
 }
 
 // Asker asks.
-type Asker struct{ d Deps }
+type Asker struct {
+	d Deps
+
+	mu   sync.Mutex
+	pods map[types.UID]map[probe.Key]*worker
+}
 
 // New returns an Asker.
-func New(d Deps) *Asker { return &Asker{d: d} }
+func New(d Deps) *Asker {
+	if d.Jitter == nil {
+		d.Jitter = rand.N[time.Duration]
+	}
+	return &Asker{d: d, pods: map[types.UID]map[probe.Key]*worker{}}
+}
 
-// Sync tells which containers of the Pod run now. Probes of others stop; a stopping Pod keeps only its readiness probes.
-func (a *Asker) Sync(pod *v1.Pod, podIP string, running []Running) { a.sync(pod, podIP, running) }
+// Sync tells which containers of the Pod run now. Probes of others end; a stopping Pod keeps only its readiness probes.
+func (a *Asker) Sync(pod *v1.Pod, podIP string, running []Running) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wanted := map[probe.Key]bool{}
+	for _, r := range running {
+		c := find(pod, r.Name)
+		if c == nil {
+			continue
+		}
+		for _, kind := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
+			if probe.Of(c, kind) == nil || pod.DeletionTimestamp != nil && kind != probe.Readiness {
+				continue
+			}
+			key := probe.Key{UID: pod.UID, Container: c.Name, Kind: kind}
+			wanted[key] = true
+			a.keep(key, pod, c, podIP, r)
+		}
+	}
+	for key, w := range a.pods[pod.UID] {
+		if !wanted[key] {
+			w.stop()
+			delete(a.pods[pod.UID], key)
+		}
+	}
+	if len(a.pods[pod.UID]) == 0 {
+		delete(a.pods, pod.UID)
+	}
+}
 
 // Verdict is the probe's verdict; ok is false when there is no such probe at work.
-func (a *Asker) Verdict(k probe.Key) (v probe.Verdict, ok bool) { return a.verdict(k) }
+func (a *Asker) Verdict(k probe.Key) (v probe.Verdict, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.pods[k.UID][k]
+	if w == nil {
+		return probe.Pending, false
+	}
+	return w.verdict, true
+}
 
 // Forget ends the Pod's probes.
-func (a *Asker) Forget(uid types.UID) { a.forget(uid) }
+func (a *Asker) Forget(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.pods[uid] {
+		w.stop()
+	}
+	delete(a.pods, uid)
+}
+
+// Workers is how many probes are at work, by kind.
+func (a *Asker) Workers() map[probe.Kind]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := map[probe.Kind]int{}
+	for _, pod := range a.pods {
+		for k := range pod {
+			n[k.Kind]++
+		}
+	}
+	return n
+}
+
+// keep makes the probe's worker, starts it anew for a new container, or tells it what changed.
+func (a *Asker) keep(key probe.Key, pod *v1.Pod, c *v1.Container, podIP string, r Running) {
+	w := a.pods[key.UID][key]
+	if w != nil && w.id != r.ID {
+		w.stop()
+		w = nil
+	}
+	if w != nil {
+		w.pod, w.container, w.podIP = pod, c, podIP
+		return
+	}
+	w = a.newWorker(key, pod, c, podIP, r)
+	if a.pods[key.UID] == nil {
+		a.pods[key.UID] = map[probe.Key]*worker{}
+	}
+	a.pods[key.UID][key] = w
+	w.schedule()
+}
+
+// find returns a container that may have probes: a regular one or a sidecar.
+func find(pod *v1.Pod, name string) *v1.Container {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == name {
+			return c
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			return c
+		}
+	}
+	return nil
+}

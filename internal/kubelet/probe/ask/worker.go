@@ -1,0 +1,198 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+)
+
+// tries is how often one question is put when it could not be put.
+const tries = 3
+
+// worker is one probe of one running container. Asker.mu guards it.
+type worker struct {
+	a         *Asker
+	key       probe.Key
+	id        string // the container it belongs to
+	pod       *v1.Pod
+	container *v1.Container
+	podIP     string
+
+	state   probe.State
+	count   probe.Count
+	verdict probe.Verdict
+	told    string // last failure's text that became a fact
+
+	ctx   context.Context // ends with the worker
+	end   context.CancelFunc
+	timer *time.Timer
+}
+
+func (a *Asker) newWorker(key probe.Key, pod *v1.Pod, c *v1.Container, podIP string, r Running) *worker {
+	w := &worker{a: a, key: key, id: r.ID, pod: pod, container: c, podIP: podIP, verdict: probe.Initial(key.Kind)}
+	w.ctx, w.end = context.WithCancel(context.Background())
+	w.state = probe.State{Kind: key.Kind, StartedAt: r.StartedAt}
+	if r.Adopted {
+		w.state.Adopted, w.state.Jitter = true, a.d.Jitter(w.spec().Period)
+		if key.Kind == probe.Readiness && r.Ready {
+			w.verdict = probe.Good
+		}
+		if key.Kind == probe.Startup && r.Started {
+			w.verdict, w.state.Over = probe.Good, true
+		}
+	}
+	// Sync makes the startup probe's worker before its siblings'.
+	if key.Kind != probe.Startup && c.StartupProbe != nil {
+		s := a.pods[key.UID][probe.Key{UID: key.UID, Container: key.Container, Kind: probe.Startup}]
+		w.state.Held = s != nil && s.id == r.ID && s.verdict != probe.Good
+	}
+	return w
+}
+
+func (w *worker) spec() probe.Spec { return probe.SpecOf(probe.Of(w.container, w.key.Kind)) }
+
+// schedule sets the one timer to the next question, or to none.
+func (w *worker) schedule() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	if at := probe.Next(w.state, w.spec()); !at.IsZero() {
+		w.timer = time.AfterFunc(time.Until(at), w.ask)
+	}
+}
+
+func (w *worker) stop() {
+	w.end()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// ask puts the question once. It runs on the timer's goroutine; the next timer is set when the answer is in.
+func (w *worker) ask() {
+	w.a.mu.Lock()
+	if w.ctx.Err() != nil || w.state.Held || w.state.Over {
+		w.a.mu.Unlock()
+		return
+	}
+	begun := time.Now()
+	w.state.Asked = begun
+	spec := w.spec()
+	t := probe.Target{
+		Probe: probe.Of(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
+		ContainerID: w.id, PodIP: w.podIP, Timeout: spec.Timeout,
+	}
+	w.a.mu.Unlock()
+
+	var o probe.Outcome
+	for range tries {
+		if o = w.a.d.Kinds.put(w.ctx, t); o.Err == nil || w.ctx.Err() != nil {
+			break
+		}
+	}
+
+	w.a.mu.Lock()
+	if w.ctx.Err() != nil { // the container or the Pod is gone: nobody wants the answer
+		w.a.mu.Unlock()
+		return
+	}
+	changed := w.take(o, spec)
+	fact, news := w.fact(o, spec, changed, time.Since(begun))
+	w.schedule()
+	pod, container := w.pod, w.container
+	w.a.mu.Unlock()
+
+	if e, ok := probe.Say(w.key.Kind, o); ok {
+		w.a.d.Recorder.Event(on(pod, container), v1.EventTypeWarning, e.Reason, e.Message)
+	}
+	if news {
+		w.a.d.Journal.Put(journal.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, fact)
+	}
+	if changed {
+		w.a.d.Changed(w.key.UID)
+	}
+}
+
+// take counts the answer and tells whether the verdict changed by it.
+func (w *worker) take(o probe.Outcome, spec probe.Spec) (changed bool) {
+	count, verdict := w.count.Add(o, spec)
+	w.count = count
+	if verdict == probe.Pending || verdict == w.verdict {
+		return false
+	}
+	w.verdict = verdict
+	switch {
+	case w.key.Kind == probe.Startup && verdict == probe.Good:
+		w.state.Over = true
+		w.release()
+	case w.key.Kind != probe.Readiness && verdict == probe.Bad:
+		w.state.Over = true // the container will be restarted, and its successor has a worker of its own
+	}
+	return true
+}
+
+// release lets the container's other probes begin.
+func (w *worker) release() {
+	for key, other := range w.a.pods[w.key.UID] {
+		if key.Container == w.key.Container && other.state.Held {
+			other.state.Held, other.state.Released = false, time.Now()
+			other.schedule()
+		}
+	}
+}
+
+// fact words the answer for the journal. What neither changes nor threatens the verdict, nor says something new, is no news.
+func (w *worker) fact(o probe.Outcome, spec probe.Spec, changed bool, took time.Duration) (journal.Probed, bool) {
+	text := o.Output
+	if o.Err != nil {
+		text = o.Err.Error()
+	}
+	f := journal.Probed{
+		Container: w.key.Container, Probe: string(w.key.Kind), Result: o.String(), Message: text,
+		Count: w.count.Run, Threshold: w.count.Need(spec), Took: journal.Took(took),
+	}
+	if f.Result == "success" {
+		w.told = ""
+		if o.Result == probe.Success {
+			f.Message = ""
+		}
+		return f, changed
+	}
+	fresh := text != w.told
+	w.told = text
+	return f, changed || fresh || o.Err == nil && w.count.Run <= spec.FailureThreshold
+}
+
+func on(pod *v1.Pod, c *v1.Container) *v1.ObjectReference {
+	list := "containers"
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == c.Name {
+			list = "initContainers"
+		}
+	}
+	return &v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion, FieldPath: fmt.Sprintf("spec.%s{%s}", list, c.Name),
+	}
+}
+
+// put chooses the kind by the probe's handler.
+func (k Kinds) put(ctx context.Context, t probe.Target) probe.Outcome {
+	switch p := t.Probe; {
+	case p.Exec != nil:
+		return k.Exec.Ask(ctx, t)
+	case p.HTTPGet != nil:
+		return k.HTTP.Ask(ctx, t)
+	case p.TCPSocket != nil:
+		return k.TCP.Ask(ctx, t)
+	case p.GRPC != nil:
+		return k.GRPC.Ask(ctx, t)
+	}
+	return probe.Outcome{Err: fmt.Errorf("missing probe handler for %s:%s", t.Pod.Name, t.Container.Name)}
+}

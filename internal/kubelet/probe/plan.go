@@ -1,0 +1,51 @@
+package probe
+
+import "time"
+
+// State is what the time of the next question depends on.
+type State struct {
+	Kind      Kind
+	StartedAt time.Time // of the container
+	Released  time.Time // when the startup probe let this one go; zero when there is none or it was over before
+	Asked     time.Time // last question; zero before the first
+	Held      bool      // a startup probe has not succeeded yet
+	Over      bool      // nothing more to learn: startup succeeded, or the container is to be restarted
+	Adopted   bool      // the container ran before this kubelet
+	Jitter    time.Duration
+}
+
+// Next is when to ask. A zero time means not at all, until something else changes.
+//
+// The first question comes initialDelaySeconds after the container's start. Without a delay readiness is asked at once, so that a Pod can be used as soon as it can serve, and
+// liveness and startup after one period: a container gets periodSeconds × failureThreshold before it is given up, as upstream's ticks give it.
+func Next(st State, s Spec) time.Time {
+	switch {
+	case st.Over, st.Held:
+		return time.Time{}
+	case !st.Asked.IsZero():
+		return st.Asked.Add(s.Period)
+	}
+	first := st.StartedAt.Add(s.InitialDelay)
+	if s.InitialDelay == 0 && st.Kind != Readiness {
+		first = st.StartedAt.Add(s.Period)
+	}
+	// Let go by the startup probe: readiness at once, liveness one period later.
+	if from := st.Released; !from.IsZero() {
+		if st.Kind == Liveness {
+			from = from.Add(s.Period)
+		}
+		first = later(first, from)
+	}
+	// Probes of containers found at a restart are spread over a period, so that they do not all ask at once.
+	if st.Adopted {
+		first = first.Add(st.Jitter)
+	}
+	return first
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,34 @@
+package probe
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Event is what an outcome is worth telling as a Kubernetes event; ok is false for a plain success.
+type Event struct{ Reason, Message string }
+
+// Say words an outcome as upstream does.
+func Say(k Kind, o Outcome) (e Event, ok bool) {
+	name := strings.ToUpper(string(k[:1])) + string(k[1:])
+	switch {
+	case o.Err != nil:
+		return Event{"Unhealthy", fmt.Sprintf("%s probe errored and resulted in unknown state: %v", name, o.Err)}, true
+	case o.Result == Warning:
+		return Event{"ProbeWarning", fmt.Sprintf("%s probe warning: %s", name, o.Output)}, true
+	case o.Result == Success:
+		return Event{}, false
+	}
+	return Event{"Unhealthy", fmt.Sprintf("%s probe failed: %s", name, o.Output)}, true
+}
+
+// String names the result as the journal does.
+func (o Outcome) String() string {
+	switch {
+	case o.Err != nil:
+		return "unknown"
+	case o.Result == Success, o.Result == Warning:
+		return "success"
+	}
+	return "failure"
+}

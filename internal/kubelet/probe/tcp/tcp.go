@@ -1,0 +1,34 @@
+// Package tcp asks whether a port takes connections.
+//
+// Chapter: watched. In: a tcpSocket probe. Out: Success when the connection was made, whatever happens to it then.
+package tcp
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
+)
+
+// Asker asks over TCP.
+type Asker struct{}
+
+// Ask connects and hangs up.
+func (Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
+	port, err := probe.Port(t.Probe.TCPSocket.Port, t.Container)
+	if err != nil {
+		return probe.Outcome{Err: err}
+	}
+	host := t.Probe.TCPSocket.Host
+	if host == "" {
+		host = t.PodIP
+	}
+	conn, err := dial.Dialer(t.Timeout).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return probe.Outcome{Result: probe.Failure, Output: err.Error()}
+	}
+	_ = conn.Close()
+	return probe.Outcome{Result: probe.Success}
+}
