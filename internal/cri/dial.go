@@ -1,0 +1,195 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+const (
+	maxMessage     = 64 << 20               // bytes of one answer; a node with many containers lists more than gRPC's 4 MiB
+	defaultTimeout = 2 * time.Minute        // KubeletConfiguration.runtimeRequestTimeout
+	retryFirst     = 20 * time.Millisecond  // first pause before dialling a lost runtime again
+	retryMost      = 500 * time.Millisecond // longest pause; containerd is back 0.2 s after it was killed
+)
+
+// Options say where the runtime is and how it is spoken to.
+type Options struct {
+	Endpoint       string        // unix:///path or /path; required
+	ImageEndpoint  string        // the same form, for a runtime with a separate image service; empty means Endpoint
+	Journal        journal.Sink  // receives a journal.Called per changing call; nil writes nothing
+	Timeout        time.Duration // of one call; 0 means 2 minutes
+	ConnectTimeout time.Duration // how long Dial waits for the first answer; 0 means Timeout
+
+	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an in-memory one.
+	Dialer func(ctx context.Context, path string) (net.Conn, error)
+}
+
+// Client is a connection to one runtime (and its image service). It reconnects by itself for as long as it is open.
+type Client struct {
+	conns   []*grpc.ClientConn
+	runtime runtimeService
+	images  imageService
+	version *runtimeapi.VersionResponse
+}
+
+// Dial connects and shakes hands. The error names the endpoint and says whether nothing listens there, nothing answers, or another API is spoken.
+func Dial(ctx context.Context, o Options) (*Client, error) {
+	o = withDefaults(o)
+	conn, err := connect(o.Endpoint, o)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{conns: []*grpc.ClientConn{conn.conn}}
+	images := conn
+	if o.ImageEndpoint != "" && o.ImageEndpoint != o.Endpoint {
+		if images, err = connect(o.ImageEndpoint, o); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		c.conns = append(c.conns, images.conn)
+	}
+	refs := newRefs()
+	log := &callLog{sink: o.Journal, refs: refs}
+	c.runtime = runtimeService{api: runtimeapi.NewRuntimeServiceClient(conn.conn), timeout: o.Timeout, log: log}
+	c.images = imageService{api: runtimeapi.NewImageServiceClient(images.conn), timeout: o.Timeout, log: log}
+	if c.version, err = c.shakeHands(ctx, o); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func withDefaults(o Options) Options {
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = o.Timeout
+	}
+	if o.Journal == nil {
+		o.Journal = journal.Discard{}
+	}
+	if o.Dialer == nil {
+		o.Dialer = func(ctx context.Context, path string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}
+	}
+	return o
+}
+
+type link struct{ conn *grpc.ClientConn }
+
+func connect(endpoint string, o Options) (link, error) {
+	path, err := SocketPath(endpoint)
+	if err != nil {
+		return link{}, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+path,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return o.Dialer(ctx, path) }),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithIdleTimeout(0),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 1.6, Jitter: 0.1, MaxDelay: retryMost},
+			MinConnectTimeout: 5 * time.Second,
+		}))
+	if err != nil {
+		return link{}, fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
+	}
+	return link{conn}, nil
+}
+
+// SocketPath reads an endpoint: unix:///path or an absolute path. The error names the endpoint and the form expected.
+func SocketPath(endpoint string) (string, error) {
+	path, found := strings.CutPrefix(endpoint, "unix://")
+	switch {
+	case endpoint == "":
+		return "", errors.New("container runtime endpoint is empty: set containerRuntimeEndpoint or --container-runtime-endpoint to unix:///path/of/socket")
+	case !found && strings.Contains(endpoint, "://"):
+		return "", fmt.Errorf("container runtime endpoint %q: only unix sockets are spoken to: use unix:///path/of/socket", endpoint)
+	case !filepath.IsAbs(path):
+		return "", fmt.Errorf("container runtime endpoint %q: the socket's path is not absolute: use unix:///path/of/socket", endpoint)
+	}
+	return filepath.Clean(path), nil
+}
+
+func (c *Client) shakeHands(ctx context.Context, o Options) (*runtimeapi.VersionResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	v, err := c.runtime.api.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, explain(o.Endpoint, "runtime.v1.RuntimeService", err)
+	}
+	if v.RuntimeName == "" || v.RuntimeApiVersion == "" {
+		return nil, fmt.Errorf("container runtime endpoint %q: its Version answer leaves runtime_name or runtime_api_version empty", o.Endpoint)
+	}
+	if v.RuntimeApiVersion != "v1" {
+		return nil, fmt.Errorf("container runtime endpoint %q: %s speaks CRI %q, and v1 is needed: update the runtime", o.Endpoint, v.RuntimeName, v.RuntimeApiVersion)
+	}
+	endpoint := o.ImageEndpoint
+	if endpoint == "" {
+		endpoint = o.Endpoint
+	}
+	if _, err := c.images.api.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}, grpc.WaitForReady(true)); err != nil {
+		return nil, explain(endpoint, "runtime.v1.ImageService", err)
+	}
+	return v, nil
+}
+
+// explain turns a failed handshake into a sentence with a remedy.
+func explain(endpoint, service string, err error) error {
+	path, _ := SocketPath(endpoint)
+	switch status.Code(err) {
+	case codes.Unimplemented:
+		return fmt.Errorf("container runtime endpoint %q answers but does not serve %s: is its CRI plugin enabled, and is it recent enough for CRI v1? %w", endpoint, service, err)
+	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
+		if _, statErr := os.Stat(path); errors.Is(statErr, os.ErrNotExist) {
+			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w", endpoint, err)
+		}
+		return fmt.Errorf("container runtime endpoint %q does not answer: is the container runtime running, and may this process open its socket? %w", endpoint, err)
+	default:
+		return fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
+	}
+}
+
+// Runtime returns the RuntimeService; its changing calls are journaled, ExecSync among them.
+func (c *Client) Runtime() internalapi.RuntimeService { return &c.runtime }
+
+// Probing returns the same RuntimeService without ExecSync in the journal: probes tell their verdicts themselves.
+func (c *Client) Probing() internalapi.RuntimeService {
+	p := c.runtime
+	p.quiet = true
+	return &p
+}
+
+// Images returns the ImageManagerService.
+func (c *Client) Images() internalapi.ImageManagerService { return &c.images }
+
+// Version returns what the runtime said of itself at Dial.
+func (c *Client) Version() *runtimeapi.VersionResponse { return c.version }
+
+// Close ends the connections. The services' own Close does nothing, so that no holder of one can close it for the others.
+func (c *Client) Close() error {
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,10 @@
+// Package cri speaks CRI v1 to a container runtime over a unix socket and writes every call that changes something into the journal.
+//
+// Chapter: hands. The kubelet knows runtimes only as the interfaces of k8s.io/cri-api/pkg/apis; app dials here and passes Runtime() and Images() on.
+//
+// In: an endpoint (unix:///path) and a journal.Sink. Out: the two service interfaces, a stream of container events that reconnects by itself,
+// and what the runtime says it can do (Features).
+//
+// crifake is a runtime without containers for tests; critest is the suite that the fake and real runtimes pass alike.
+// To add a call: its method in runtime.go or images.go and, if it changes something, its case in target.go.
+package cri

@@ -1,0 +1,109 @@
+package cri
+
+import (
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Labels the kubelet puts on sandboxes and containers; they tell whose they are, also after a restart.
+const (
+	labelPodName   = "io.kubernetes.pod.name"
+	labelNamespace = "io.kubernetes.pod.namespace"
+	labelPodUID    = "io.kubernetes.pod.uid"
+	labelContainer = "io.kubernetes.container.name"
+)
+
+// callLog writes one journal.Called per changing call.
+type callLog struct {
+	sink journal.Sink
+	refs *refs
+}
+
+// call runs do and journals it for ref. A ref without a name (an id nobody ever listed) is not worth an entry.
+func (l *callLog) call(method string, ref journal.Ref, target string, do func() error) error {
+	start := time.Now()
+	err := do()
+	if ref.Name == "" {
+		return err
+	}
+	fact := journal.Called{Service: "CRI", Method: method, Target: target, Took: journal.Took(time.Since(start))}
+	if err != nil {
+		fact.Error = err.Error()
+	}
+	l.sink.Put(ref, fact)
+	return err
+}
+
+// owner is whose a sandbox or container is; container is empty for a sandbox.
+type owner struct {
+	ref       journal.Ref
+	container string
+}
+
+// refs maps sandbox and container ids to their Pods; it learns from what is created and from what is listed.
+type refs struct {
+	mu sync.RWMutex
+	by map[string]owner
+}
+
+func newRefs() *refs { return &refs{by: map[string]owner{}} }
+
+func (r *refs) get(id string) owner {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.by[id]
+}
+
+func (r *refs) put(id string, o owner) {
+	if id == "" || o.ref.Name == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.by[id] = o
+}
+
+func (r *refs) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.by, id)
+}
+
+func (r *refs) learnSandboxes(list []*runtimeapi.PodSandbox) {
+	for _, s := range list {
+		if r.get(s.Id).ref.Name == "" {
+			r.put(s.Id, owner{ref: ofSandbox(s.Metadata)})
+		}
+	}
+}
+
+func (r *refs) learnContainers(list []*runtimeapi.Container) {
+	for _, c := range list {
+		if r.get(c.Id).ref.Name == "" {
+			r.put(c.Id, r.ofContainer(c.PodSandboxId, c.Metadata.GetName(), c.Labels))
+		}
+	}
+}
+
+// ofContainer prefers the kubelet's labels and falls back on the sandbox, which other clients' containers have as well.
+func (r *refs) ofContainer(sandbox, name string, labels map[string]string) owner {
+	if n := labels[labelContainer]; n != "" {
+		name = n
+	}
+	if labels[labelPodName] == "" {
+		return owner{ref: r.get(sandbox).ref, container: name}
+	}
+	return owner{container: name, ref: journal.Ref{Namespace: labels[labelNamespace], Name: labels[labelPodName], UID: labels[labelPodUID]}}
+}
+
+func ofSandbox(m *runtimeapi.PodSandboxMetadata) journal.Ref {
+	return journal.Ref{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()}
+}
+
+func ofImage(i *runtimeapi.ImageSpec) journal.Ref {
+	return journal.Ref{Kind: "Image", Name: i.GetImage()}
+}
