@@ -31,6 +31,7 @@ type Deps struct {
 // Controller is one row of control.All.
 type Controller struct {
 	Name   string
+	Source string   // component of its events, as upstream names it
 	Reads  []string // resources it watches
 	Writes []string // resources and subresources it writes
 	Make   func(Deps) Runner

@@ -1,0 +1,365 @@
+package deployment
+
+import (
+	"fmt"
+	"hash/fnv"
+	"sort"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// Annotations that upstream's tools read.
+const (
+	revisionKey = "deployment.kubernetes.io/revision"
+	desiredKey  = "deployment.kubernetes.io/desired-replicas"
+	maxKey      = "deployment.kubernetes.io/max-replicas"
+)
+
+// In is what the controller looks at: a Deployment and the ReplicaSets it controls.
+type In struct {
+	Deployment *appsv1.Deployment
+	Sets       []*appsv1.ReplicaSet
+	OldPods    bool // Pods of earlier revisions still run; Recreate waits for them
+	Now        time.Time
+}
+
+// Scale is one change of a ReplicaSet's size.
+type Scale struct {
+	Set *appsv1.ReplicaSet
+	To  int32
+}
+
+// Plan is what is to be done, in order.
+type Plan struct {
+	Create   bool  // make the ReplicaSet of the current template, with Size
+	Size     int32 // its first size
+	Scale    []Scale
+	Annotate []*appsv1.ReplicaSet // sets whose size stays but whose notes of the wanted size are out of date
+	Delete   []*appsv1.ReplicaSet // history beyond the limit
+}
+
+// Next decides one step of a rollout, a scaling or a clean-up (upstream's rules).
+func Next(in In) Plan {
+	d := in.Deployment
+	cur, old := Split(in)
+	if d.DeletionTimestamp != nil {
+		return Plan{}
+	}
+	if d.Spec.Paused {
+		return Plan{Scale: resize(d, cur, old), Delete: history(d, old)}
+	}
+	if scaled(d, cur, old) {
+		return Plan{Scale: resize(d, cur, old), Annotate: stale(d, cur, old)}
+	}
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return recreate(in, cur, old)
+	}
+	return roll(d, cur, old)
+}
+
+// Split returns the ReplicaSet of the current template, nil when there is none, and the others, oldest first.
+func Split(in In) (*appsv1.ReplicaSet, []*appsv1.ReplicaSet) {
+	sets := append([]*appsv1.ReplicaSet(nil), in.Sets...)
+	sort.Slice(sets, func(i, j int) bool {
+		if a, b := sets[i].CreationTimestamp, sets[j].CreationTimestamp; !a.Equal(&b) {
+			return a.Before(&b)
+		}
+		return sets[i].Name < sets[j].Name
+	})
+	var cur *appsv1.ReplicaSet
+	var old []*appsv1.ReplicaSet
+	for _, rs := range sets {
+		if cur == nil && sameTemplate(&in.Deployment.Spec.Template, &rs.Spec.Template) {
+			cur = rs
+			continue
+		}
+		old = append(old, rs)
+	}
+	return cur, old
+}
+
+// sameTemplate compares templates without the hash label that the controller adds.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	x, y := a.DeepCopy(), b.DeepCopy()
+	delete(x.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	delete(y.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	return equality.Semantic.DeepEqual(x, y)
+}
+
+// Hash names a template; collisions is raised when the name turns out to be taken by another template.
+func Hash(t *corev1.PodTemplateSpec, collisions *int32) string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%v", dump.ForHash(*t))
+	if collisions != nil {
+		fmt.Fprintf(h, "/%d", *collisions)
+	}
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
+}
+
+func size(rs *appsv1.ReplicaSet) int32 {
+	if rs == nil || rs.Spec.Replicas == nil {
+		return 0
+	}
+	return *rs.Spec.Replicas
+}
+
+func wanted(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+func sum(sets []*appsv1.ReplicaSet, of func(*appsv1.ReplicaSet) int32) int32 {
+	var n int32
+	for _, rs := range sets {
+		if rs != nil {
+			n += of(rs)
+		}
+	}
+	return n
+}
+
+func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
+
+// Limits are how many Pods more and fewer than wanted a rolling update may have; never both zero.
+func Limits(d *appsv1.Deployment) (surge, unavailable int32) {
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil || wanted(d) == 0 {
+		return 0, 0
+	}
+	r := d.Spec.Strategy.RollingUpdate
+	s, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)), int(wanted(d)), true)
+	u, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(0)), int(wanted(d)), false)
+	if s == 0 && u == 0 {
+		u = 1
+	}
+	return int32(s), min(int32(u), wanted(d))
+}
+
+func alive(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	var out []*appsv1.ReplicaSet
+	for _, rs := range sets {
+		if rs != nil && size(rs) > 0 {
+			out = append(out, rs)
+		}
+	}
+	return out
+}
+
+// scaled tells whether the wanted size changed since the sets were last sized: they are then resized in proportion before a rollout goes on.
+func scaled(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) bool {
+	return len(stale(d, cur, old)) > 0
+}
+
+func stale(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	var out []*appsv1.ReplicaSet
+	for _, rs := range alive(append([]*appsv1.ReplicaSet{cur}, old...)) {
+		if note, ok := rs.Annotations[desiredKey]; ok && note != strconv.Itoa(int(wanted(d))) {
+			out = append(out, rs)
+		}
+	}
+	return out
+}
+
+// resize spreads a changed size: over the only set, else in proportion to the sets' sizes, larger and newer ones first.
+func resize(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
+	all := append(append([]*appsv1.ReplicaSet{}, old...), cur)
+	live := alive(all)
+	switch {
+	case len(live) == 0 && cur != nil:
+		return change(nil, cur, wanted(d))
+	case len(live) == 0 && len(old) > 0:
+		return change(nil, old[len(old)-1], wanted(d))
+	case len(live) == 1:
+		return change(nil, live[0], wanted(d))
+	}
+	if cur != nil && size(cur) == wanted(d) && available(cur) == wanted(d) {
+		var out []Scale
+		for _, rs := range old {
+			out = change(out, rs, 0)
+		}
+		return out
+	}
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return nil
+	}
+	return proportion(d, live)
+}
+
+func change(out []Scale, rs *appsv1.ReplicaSet, to int32) []Scale {
+	if size(rs) == to {
+		return out
+	}
+	return append(out, Scale{rs, to})
+}
+
+func proportion(d *appsv1.Deployment, live []*appsv1.ReplicaSet) []Scale {
+	surge, _ := Limits(d)
+	allowed := int32(0)
+	if wanted(d) > 0 {
+		allowed = wanted(d) + surge
+	}
+	add := allowed - sum(live, size)
+	grows := add > 0
+	sort.SliceStable(live, func(i, j int) bool {
+		if a, b := size(live[i]), size(live[j]); a != b {
+			return a > b
+		}
+		return live[i].CreationTimestamp.Before(&live[j].CreationTimestamp) != grows
+	})
+	to := make([]int32, len(live))
+	left := add
+	for i, rs := range live {
+		to[i] = size(rs)
+		if add == 0 {
+			continue
+		}
+		was := wanted(d)
+		if n, err := strconv.Atoi(rs.Annotations[maxKey]); err == nil && n > 0 {
+			was = int32(n)
+		}
+		share := int32(float64(size(rs))*float64(allowed)/float64(was)+0.5) - size(rs)
+		if grows {
+			share = max(0, min(share, left))
+		} else {
+			share = min(0, max(share, left))
+		}
+		to[i] += share
+		left -= share
+	}
+	var out []Scale
+	for i, rs := range live {
+		if i == 0 {
+			to[i] = max(0, to[i]+left)
+		}
+		out = change(out, rs, to[i])
+	}
+	return out
+}
+
+func recreate(in In, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) Plan {
+	var p Plan
+	for _, rs := range old {
+		p.Scale = change(p.Scale, rs, 0)
+	}
+	if len(p.Scale) > 0 || in.OldPods {
+		return p
+	}
+	if cur == nil {
+		return Plan{Create: true, Size: wanted(in.Deployment)}
+	}
+	p.Scale = change(nil, cur, wanted(in.Deployment))
+	p.Delete = finished(in.Deployment, cur, old)
+	return p
+}
+
+func roll(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) Plan {
+	if cur == nil {
+		return Plan{Create: true, Size: growTo(d, 0, sum(old, size))}
+	}
+	if to := growTo(d, size(cur), sum(old, size)); to != size(cur) {
+		return Plan{Scale: []Scale{{cur, to}}}
+	}
+	if steps := shrink(d, cur, old); len(steps) > 0 {
+		return Plan{Scale: steps}
+	}
+	return Plan{Delete: finished(d, cur, old)}
+}
+
+// growTo is the size of the new set: as large as wanted, within wanted plus surge for all sets together.
+func growTo(d *appsv1.Deployment, now, others int32) int32 {
+	if now >= wanted(d) {
+		return wanted(d)
+	}
+	surge, _ := Limits(d)
+	room := wanted(d) + surge - now - others
+	if room <= 0 {
+		return now
+	}
+	return now + min(room, wanted(d)-now)
+}
+
+// shrink takes Pods from the old sets: first those that are not available anyway, then as many as availability allows.
+func shrink(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
+	_, unavailable := Limits(d)
+	floor := wanted(d) - unavailable
+	room := sum(old, size) + size(cur) - floor - (size(cur) - available(cur))
+	if sum(old, size) == 0 || room <= 0 {
+		return nil
+	}
+	to := map[*appsv1.ReplicaSet]int32{}
+	for _, rs := range old {
+		to[rs] = size(rs)
+		if sick := min(room, size(rs)-available(rs)); sick > 0 {
+			to[rs] -= sick
+			room -= sick
+		}
+	}
+	spare := sum(old, available) + available(cur) - floor
+	for _, rs := range old {
+		if n := min(spare, to[rs]); n > 0 {
+			to[rs] -= n
+			spare -= n
+		}
+	}
+	var out []Scale
+	for _, rs := range old {
+		out = change(out, rs, to[rs])
+	}
+	return out
+}
+
+// Complete tells whether the rollout is done: all Pods are new and available, and no old one is left.
+func Complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
+	return s.UpdatedReplicas == wanted(d) && s.Replicas == wanted(d) && s.AvailableReplicas == wanted(d) && s.ObservedGeneration >= d.Generation
+}
+
+func finished(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	if available(cur) < wanted(d) {
+		return nil
+	}
+	return history(d, old)
+}
+
+// history returns the oldest empty sets beyond the limit.
+func history(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	if d.Spec.RevisionHistoryLimit == nil {
+		return nil
+	}
+	var empty []*appsv1.ReplicaSet
+	for _, rs := range old {
+		if rs.DeletionTimestamp == nil && size(rs) == 0 && rs.Status.Replicas == 0 && rs.Generation <= rs.Status.ObservedGeneration {
+			empty = append(empty, rs)
+		}
+	}
+	sort.SliceStable(empty, func(i, j int) bool { return Revision(empty[i]) < Revision(empty[j]) })
+	if over := len(empty) - int(*d.Spec.RevisionHistoryLimit); over > 0 {
+		return empty[:over]
+	}
+	return nil
+}
+
+// Revision is the number a set's template was rolled out under last.
+func Revision(rs *appsv1.ReplicaSet) int64 {
+	n, _ := strconv.ParseInt(rs.Annotations[revisionKey], 10, 64)
+	return n
+}
+
+// NextRevision is the revision the current template's set must carry: one above all others, or its own when that is highest already.
+func NextRevision(cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) int64 {
+	var most int64
+	for _, rs := range old {
+		most = max(most, Revision(rs))
+	}
+	if cur != nil && Revision(cur) > most {
+		return Revision(cur)
+	}
+	return most + 1
+}

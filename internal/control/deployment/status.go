@@ -1,0 +1,160 @@
+package deployment
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Status counts the Pods of all sets and tells progress. made names a set that was just created, failure why it could not be. When the progress
+// deadline lies ahead it says in how long.
+func Status(in In, made string, failure error) (appsv1.DeploymentStatus, time.Duration) {
+	d := in.Deployment
+	cur, old := Split(in)
+	s := *d.Status.DeepCopy()
+	all := append(append([]*appsv1.ReplicaSet{}, old...), cur)
+	s.ObservedGeneration = d.Generation
+	s.Replicas = sum(all, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas })
+	s.ReadyReplicas = sum(all, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.ReadyReplicas })
+	s.AvailableReplicas = sum(all, available)
+	s.UnavailableReplicas = max(0, sum(all, size)-s.AvailableReplicas)
+	s.UpdatedReplicas = 0
+	if cur != nil {
+		s.UpdatedReplicas = cur.Status.Replicas
+	}
+	ending := sum(all, func(rs *appsv1.ReplicaSet) int32 {
+		if rs.Status.TerminatingReplicas == nil {
+			return 0
+		}
+		return *rs.Status.TerminatingReplicas
+	})
+	s.TerminatingReplicas = &ending
+	now := metav1.NewTime(in.Now)
+	_, unavailable := Limits(d)
+	if s.AvailableReplicas >= wanted(d)-unavailable {
+		set(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "Deployment has minimum availability."}, now)
+	} else {
+		set(&s, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: "MinimumReplicasUnavailable", Message: "Deployment does not have minimum availability."}, now)
+	}
+	again := progress(in, &s, cur, made)
+	replicaFailure(&s, append(old, cur), failure, now)
+	return s, again
+}
+
+// progress keeps the Progressing condition and returns the time left to the deadline.
+func progress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, made string) time.Duration {
+	d, now := in.Deployment, metav1.NewTime(in.Now)
+	if d.Spec.ProgressDeadlineSeconds == nil || *d.Spec.ProgressDeadlineSeconds == 1<<31-1 {
+		drop(s, appsv1.DeploymentProgressing)
+		return 0
+	}
+	have := find(s, appsv1.DeploymentProgressing)
+	say := func(status corev1.ConditionStatus, reason, message string) {
+		set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, Message: message}, now)
+	}
+	name := ""
+	if cur != nil {
+		name = cur.Name
+	}
+	switch {
+	case d.Spec.Paused:
+		if have == nil || have.Reason != "ProgressDeadlineExceeded" {
+			say(corev1.ConditionUnknown, "DeploymentPaused", "Deployment is paused")
+		}
+		return 0
+	case have != nil && have.Reason == "DeploymentPaused":
+		say(corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
+	case made != "":
+		say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", made))
+	case Complete(d, *s):
+		say(corev1.ConditionTrue, "NewReplicaSetAvailable", fmt.Sprintf("ReplicaSet %q has successfully progressed.", name))
+		return 0
+	case moved(d.Status, *s):
+		drop(s, appsv1.DeploymentProgressing)
+		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated", Message: fmt.Sprintf("ReplicaSet %q is progressing.", name)}
+		set(s, c, now)
+		if have != nil && have.Status == corev1.ConditionTrue {
+			find(s, appsv1.DeploymentProgressing).LastTransitionTime = have.LastTransitionTime
+		}
+	case have != nil && cur != nil && cur.Annotations[revisionKey] != "" && have.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration < d.Generation && !Complete(d, *s):
+		say(corev1.ConditionTrue, "FoundNewReplicaSet", fmt.Sprintf("Found new replica set %q", name))
+	}
+	return deadline(in, s, name)
+}
+
+func deadline(in In, s *appsv1.DeploymentStatus, name string) time.Duration {
+	have := find(s, appsv1.DeploymentProgressing)
+	if have == nil || have.Reason == "NewReplicaSetAvailable" || have.Reason == "ProgressDeadlineExceeded" {
+		return 0
+	}
+	left := have.LastUpdateTime.Add(time.Duration(*in.Deployment.Spec.ProgressDeadlineSeconds) * time.Second).Sub(in.Now)
+	if left > 0 {
+		return left
+	}
+	set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+		Message: fmt.Sprintf("ReplicaSet %q has timed out progressing.", name)}, metav1.NewTime(in.Now))
+	return 0
+}
+
+// moved tells whether a rollout came nearer to its end.
+func moved(was, is appsv1.DeploymentStatus) bool {
+	oldWas, oldIs := was.Replicas-was.UpdatedReplicas, is.Replicas-is.UpdatedReplicas
+	return is.UpdatedReplicas > was.UpdatedReplicas || oldIs < oldWas || is.ReadyReplicas > was.ReadyReplicas || is.AvailableReplicas > was.AvailableReplicas
+}
+
+// replicaFailure passes on that Pods could not be created.
+func replicaFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, failure error, now metav1.Time) {
+	if failure != nil {
+		set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "ReplicaSetCreateError", Message: failure.Error()}, now)
+		return
+	}
+	for _, rs := range sets {
+		if rs == nil {
+			continue
+		}
+		for _, c := range rs.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure {
+				set(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: c.Status, Reason: c.Reason, Message: c.Message}, now)
+				return
+			}
+		}
+	}
+	drop(s, appsv1.DeploymentReplicaFailure)
+}
+
+func find(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == typ {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func drop(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionType) {
+	var kept []appsv1.DeploymentCondition
+	for _, c := range s.Conditions {
+		if c.Type != typ {
+			kept = append(kept, c)
+		}
+	}
+	s.Conditions = kept
+}
+
+// set replaces a condition unless status and reason are as before; the transition time changes with the status only. A replaced one moves to the end.
+func set(s *appsv1.DeploymentStatus, c appsv1.DeploymentCondition, now metav1.Time) {
+	c.LastUpdateTime, c.LastTransitionTime = now, now
+	if have := find(s, c.Type); have != nil {
+		if have.Status == c.Status && have.Reason == c.Reason && (have.Message == c.Message || c.Type != appsv1.DeploymentReplicaFailure) {
+			return
+		}
+		if have.Status == c.Status {
+			c.LastTransitionTime = have.LastTransitionTime
+		}
+	}
+	drop(s, c.Type)
+	s.Conditions = append(s.Conditions, c)
+}
