@@ -1,0 +1,79 @@
+package nodestatus
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	internalapi "k8s.io/cri-api/pkg/apis"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Machine is what the kernel and the system say of this machine; it does not change while the kubelet runs.
+type Machine struct {
+	CPUs           int64            // logical processors online
+	MemoryBytes    uint64           // MemTotal
+	SwapBytes      uint64           // SwapTotal
+	HugePages      map[string]int64 // bytes reserved per page size, key "2Mi", "1Gi"
+	EphemeralBytes uint64           // size of the file system the kubelet's directory is on
+	MachineID      string
+	SystemUUID     string
+	BootID         string
+	KernelVersion  string
+	OSImage        string // PRETTY_NAME of os-release
+	Architecture   string // GOARCH; empty takes this program's
+}
+
+// Identity is how the node names itself.
+type Identity struct {
+	Name          string            // Node object's name; required
+	Hostname      string            // label kubernetes.io/hostname and the Hostname address; empty takes Name
+	Addresses     []v1.NodeAddress  // InternalIP first, without Hostname; may be refreshed by Sources.Addresses
+	Labels        map[string]string // of --node-labels
+	Taints        []v1.Taint        // of --register-with-taints, put on at the first registration only
+	Unschedulable bool              // of --register-schedulable=false, at the first registration only
+	ProviderID    string
+	PodCIDRs      []string // put on at the first registration when nobody else allocates them
+}
+
+// Pressure is what the node is short of.
+type Pressure struct{ Memory, Disk, PID bool }
+
+// Sources are where the Reporter reads the changing part of the status. Every function may be nil.
+type Sources struct {
+	Runtime     internalapi.RuntimeService      // required
+	Images      internalapi.ImageManagerService // nil: no list of images
+	Allocatable func(capacity v1.ResourceList) v1.ResourceList
+	Extended    func() (capacity, allocatable v1.ResourceList) // resources of device plugins
+	Pressure    func() Pressure
+	Healthy     func() error // other reasons not to be Ready: the main loop hangs, container manager failed
+	Addresses   func(ctx context.Context) ([]v1.NodeAddress, error)
+	VolumesUsed func() (attached []v1.AttachedVolume, inUse []v1.UniqueVolumeName)
+}
+
+// Timing are the periods of KubeletConfiguration; zero takes upstream's default.
+type Timing struct {
+	StatusEvery   time.Duration // nodeStatusUpdateFrequency, 10 s: how often changes are looked for
+	ReportEvery   time.Duration // nodeStatusReportFrequency, 5 min: how often an unchanged status is posted
+	LeaseDuration time.Duration // nodeLeaseDurationSeconds, 40 s; renewed at a quarter of it
+	StartEvery    time.Duration // 100 ms: how often the runtime is asked until the node is Ready for the first time
+}
+
+// Options are the parts of a Reporter.
+type Options struct {
+	Client         kubernetes.Interface // required
+	Identity       Identity
+	Register       bool // --register-node
+	Machine        Machine
+	Sources        Sources
+	Timing         Timing
+	MaxPods        int64  // 110
+	PodPidsLimit   int64  // unused when 0
+	KubeletPort    int32  // 10250
+	KubeletVersion string // v1.37.2
+	MaxImages      int    // nodeStatusMaxImages, 50; negative lists all
+	SwapBehavior   string // memorySwap.swapBehavior, for nodeInfo only
+	Journal        journal.Sink
+}

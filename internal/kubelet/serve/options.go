@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+)
+
+// Pods is what the server asks the kubelet about the Pods it has. Both return the latest status the kubelet knows, static Pods included.
+type Pods interface {
+	Pods() []*v1.Pod
+	PodByName(namespace, name string) (*v1.Pod, bool)
+}
+
+// NodeUsage measures the node as a whole for /stats/summary; Pods are measured through CRI.
+type NodeUsage interface {
+	Node(ctx context.Context) (statsapi.NodeStats, error)
+}
+
+// Options are the parts the server stands on. Zero fields have the default their comment names; a missing required one is an error of New.
+type Options struct {
+	NodeName string // required
+	Address  string // 0.0.0.0
+	Port     int    // 10250; negative lets the system choose
+	Listener net.Listener
+	TLS      *tls.Config // serving certificate; required. Client certificates are asked for whatever ClientAuth says
+
+	Authenticator authenticator.Request // required; see Delegated
+	Authorizer    authorizer.Authorizer // required; see Delegated
+
+	Pods    Pods                       // required
+	Runtime internalapi.RuntimeService // required
+	Usage   NodeUsage                  // nil: /stats/summary tells of Pods only
+
+	Healthz    func() error  // nil is healthy; an error is the answer's text
+	Configz    func() any    // what /configz shows under kubeletconfig; nil: 404
+	Metrics    http.Handler  // /metrics; nil serves the process's default registry
+	StreamIdle time.Duration // 4 hours, streamingConnectionIdleTimeout
+}
