@@ -1,0 +1,175 @@
+package fit
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Vector is a sum of resources in whole numbers: cpu in milli, all else in base units. Scalar holds extended resources, huge pages, attachable volumes and
+// prefixed native resources; it is nil when there are none.
+type Vector struct {
+	MilliCPU         int64
+	Memory           int64
+	EphemeralStorage int64
+	Pods             int64
+	Scalar           map[v1.ResourceName]int64
+}
+
+// VectorOf reads a resource list. Names the scheduler does not account for (storage, requests.*) are left out.
+func VectorOf(list v1.ResourceList) Vector {
+	var v Vector
+	v.AddList(list)
+	return v
+}
+
+// AddList adds a resource list.
+func (v *Vector) AddList(list v1.ResourceList) {
+	for name, q := range list {
+		switch name {
+		case v1.ResourceCPU:
+			v.MilliCPU += q.MilliValue()
+		case v1.ResourceMemory:
+			v.Memory += q.Value()
+		case v1.ResourceEphemeralStorage:
+			v.EphemeralStorage += q.Value()
+		case v1.ResourcePods:
+			v.Pods += q.Value()
+		default:
+			if IsScalar(name) {
+				v.addScalar(name, q.Value())
+			}
+		}
+	}
+}
+
+func (v *Vector) addScalar(name v1.ResourceName, n int64) {
+	if v.Scalar == nil {
+		v.Scalar = map[v1.ResourceName]int64{}
+	}
+	v.Scalar[name] += n
+}
+
+// Add adds another sum.
+func (v *Vector) Add(o *Vector) { v.sum(o, 1) }
+
+// Sub takes another sum away.
+func (v *Vector) Sub(o *Vector) { v.sum(o, -1) }
+
+func (v *Vector) sum(o *Vector, sign int64) {
+	v.MilliCPU += sign * o.MilliCPU
+	v.Memory += sign * o.Memory
+	v.EphemeralStorage += sign * o.EphemeralStorage
+	v.Pods += sign * o.Pods
+	for name, n := range o.Scalar {
+		v.addScalar(name, sign*n)
+	}
+}
+
+// Max raises every resource to the list's figure where that is larger.
+func (v *Vector) Max(list v1.ResourceList) {
+	o := VectorOf(list)
+	v.MilliCPU = max(v.MilliCPU, o.MilliCPU)
+	v.Memory = max(v.Memory, o.Memory)
+	v.EphemeralStorage = max(v.EphemeralStorage, o.EphemeralStorage)
+	v.Pods = max(v.Pods, o.Pods)
+	for name, n := range o.Scalar {
+		if n > v.Scalar[name] {
+			v.addScalar(name, n-v.Scalar[name])
+		}
+	}
+}
+
+// Clone copies the sum.
+func (v *Vector) Clone() Vector {
+	c := *v
+	c.Scalar = maps.Clone(v.Scalar)
+	return c
+}
+
+// Get is one resource's figure, 0 when absent.
+func (v *Vector) Get(name v1.ResourceName) int64 {
+	switch name {
+	case v1.ResourceCPU:
+		return v.MilliCPU
+	case v1.ResourceMemory:
+		return v.Memory
+	case v1.ResourceEphemeralStorage:
+		return v.EphemeralStorage
+	case v1.ResourcePods:
+		return v.Pods
+	}
+	return v.Scalar[name]
+}
+
+// AsksNothing tells whether no resource but Pods is asked for. A scalar asked for with 0 is still asked for.
+func (v *Vector) AsksNothing() bool {
+	return v.MilliCPU == 0 && v.Memory == 0 && v.EphemeralStorage == 0 && len(v.Scalar) == 0
+}
+
+// Shortage is one resource that does not suffice. Figures are in milli for cpu, base units else.
+type Shortage struct {
+	Resource  v1.ResourceName
+	Asked     int64 // by the Pod
+	Used      int64 // by Pods already there
+	Available int64 // allocatable of the node
+}
+
+// Missing is how much has to be freed, or the request lowered by, for the Pod to fit.
+func (s Shortage) Missing() int64 { return s.Asked + s.Used - s.Available }
+
+// Unresolvable tells whether the Pod asks for more than the empty node has.
+func (s Shortage) Unresolvable() bool { return s.Asked > s.Available }
+
+// Shortages lists what a Pod asking for ask lacks on a node with allocatable where used is taken: pods first, then cpu, memory, ephemeral storage and
+// scalars by name. skip names scalars that are not checked; it may be nil.
+func Shortages(ask, used, allocatable *Vector, skip func(v1.ResourceName) bool) []Shortage {
+	var out []Shortage
+	check := func(name v1.ResourceName, asked, taken, room int64) {
+		out = append(out, Shortage{Resource: name, Asked: asked, Used: taken, Available: room})
+	}
+	if used.Pods+1 > allocatable.Pods {
+		check(v1.ResourcePods, 1, used.Pods, allocatable.Pods)
+	}
+	if ask.AsksNothing() {
+		return out
+	}
+	if ask.MilliCPU > 0 && ask.MilliCPU > allocatable.MilliCPU-used.MilliCPU {
+		check(v1.ResourceCPU, ask.MilliCPU, used.MilliCPU, allocatable.MilliCPU)
+	}
+	if ask.Memory > 0 && ask.Memory > allocatable.Memory-used.Memory {
+		check(v1.ResourceMemory, ask.Memory, used.Memory, allocatable.Memory)
+	}
+	if ask.EphemeralStorage > 0 && ask.EphemeralStorage > allocatable.EphemeralStorage-used.EphemeralStorage {
+		check(v1.ResourceEphemeralStorage, ask.EphemeralStorage, used.EphemeralStorage, allocatable.EphemeralStorage)
+	}
+	if len(ask.Scalar) == 0 {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(ask.Scalar)) {
+		n := ask.Scalar[name]
+		if n == 0 || skip != nil && skip(name) {
+			continue
+		}
+		if n > allocatable.Scalar[name]-used.Scalar[name] {
+			check(name, n, used.Scalar[name], allocatable.Scalar[name])
+		}
+	}
+	return out
+}
+
+// IsScalar tells whether a resource is accounted by name: extended, huge pages, attachable volumes, prefixed native.
+func IsScalar(name v1.ResourceName) bool {
+	s := string(name)
+	return IsExtended(name) || strings.HasPrefix(s, v1.ResourceHugePagesPrefix) || strings.HasPrefix(s, v1.ResourceAttachableVolumesPrefix) ||
+		strings.Contains(s, v1.ResourceDefaultNamespacePrefix)
+}
+
+// IsExtended tells whether a resource is an extended one: fully qualified, outside kubernetes.io, no quota name.
+func IsExtended(name v1.ResourceName) bool {
+	s := string(name)
+	native := !strings.Contains(s, "/") || strings.Contains(s, v1.ResourceDefaultNamespacePrefix)
+	return !native && !strings.HasPrefix(s, v1.DefaultResourceRequestsPrefix)
+}

@@ -1,0 +1,79 @@
+package pod
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+const (
+	// SystemCritical is the lowest priority of the two built-in critical classes, 2 billion (docs: guaranteed scheduling for critical add-ons).
+	SystemCritical int32 = 2_000_000_000
+
+	sourceAnnotation = "kubernetes.io/config.source" // where a Pod came from, set by the kubelet; "api" or absent for API Pods
+)
+
+// Ref names the Pod in the journal.
+func Ref(p *v1.Pod) journal.Ref {
+	return journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
+}
+
+// Key is "namespace/name".
+func Key(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
+
+// IsTerminal tells whether the Pod has ended for good: its phase is Succeeded or Failed.
+func IsTerminal(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
+// Priority is spec.priority, 0 when unset (docs: pod priority and preemption).
+func Priority(p *v1.Pod) int32 {
+	if p.Spec.Priority != nil {
+		return *p.Spec.Priority
+	}
+	return 0
+}
+
+// IsMirror tells whether the Pod is the API's image of a static Pod.
+func IsMirror(p *v1.Pod) bool {
+	_, ok := p.Annotations[v1.MirrorPodAnnotationKey]
+	return ok
+}
+
+// IsStatic tells whether the kubelet read the Pod from a file or URL rather than from the API.
+func IsStatic(p *v1.Pod) bool {
+	src, ok := p.Annotations[sourceAnnotation]
+	return ok && src != "api"
+}
+
+// IsCritical tells whether the Pod is excepted from eviction and may displace others at admission: static and mirror Pods, and priorities of SystemCritical or more.
+func IsCritical(p *v1.Pod) bool {
+	return IsStatic(p) || IsMirror(p) || p.Spec.Priority != nil && *p.Spec.Priority >= SystemCritical
+}
+
+// IsSidecar tells whether an init container keeps running beside the app containers (restartPolicy Always).
+func IsSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+// HostPorts lists the ports the Pod takes on its node: those of app containers and of sidecars with hostPort set.
+// Ordinary init containers are over before others start and take none (as upstream's scheduler counts).
+func HostPorts(p *v1.Pod) []v1.ContainerPort {
+	var out []v1.ContainerPort
+	add := func(c *v1.Container) {
+		for _, port := range c.Ports {
+			if port.HostPort > 0 {
+				out = append(out, port)
+			}
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		if IsSidecar(&p.Spec.InitContainers[i]) {
+			add(&p.Spec.InitContainers[i])
+		}
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i])
+	}
+	return out
+}
