@@ -1,9 +1,6 @@
 package podplan
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, see to sick and changed containers, furnish, give it a
 // sandbox, initialise it, start its containers, forget what is old.
@@ -216,6 +213,9 @@ func forget(in In, p *Plan) {
 	count, used := map[string]int{}, map[string]bool{}
 	for _, c := range in.Seen.Containers {
 		count[c.Name]++
+		if c.Sandbox == "" {
+			continue // only the API remembers it
+		}
 		if count[c.Name] > kept && c.State == Exited {
 			p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
 			continue
@@ -231,9 +231,3 @@ func forget(in In, p *Plan) {
 		p.Do = nil
 	}
 }
-
-func (k Kind) String() string {
-	return [...]string{"app", "init", "sidecar", "ephemeral"}[k]
-}
-
-var _ fmt.Stringer = Kind(0)

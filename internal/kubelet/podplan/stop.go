@@ -85,7 +85,9 @@ func stopping(in In, end End) Plan {
 	}
 	if in.Remove {
 		for _, c := range in.Seen.Containers {
-			p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
+			if c.Sandbox != "" {
+				p.Do = append(p.Do, RemoveContainer{c.ID, c.Name})
+			}
 		}
 		for _, s := range in.Seen.Sandboxes {
 			p.Do = append(p.Do, RemoveSandbox{s.ID})

@@ -1,0 +1,70 @@
+package observe
+
+import (
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelettypes "k8s.io/kubelet/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+// convert turns what CRI says of a container into what decisions read.
+func convert(s *runtimeapi.ContainerStatus, sandbox string) podplan.Container {
+	c := podplan.Container{
+		ID: s.Id, Name: s.Labels[kubelettypes.KubernetesContainerNameLabel], Sandbox: sandbox,
+		Attempt: attempt(s), State: stateOf(s.State),
+		Created: nanos(s.CreatedAt), Started: nanos(s.StartedAt), Finished: nanos(s.FinishedAt),
+		Image: podplan.Image{Name: s.GetImage().GetUserSpecifiedImage(), Ref: s.ImageRef},
+		Notes: podplan.Notes{Hash: s.Annotations[podplan.HashNote], CrashDelay: crashDelay(s.Annotations)},
+		Uses:  podplan.Uses{User: user(s.User)},
+	}
+	if name := s.GetImage().GetImage(); c.Image.Name == "" {
+		c.Image.Name = name
+	}
+	if c.State == podplan.Exited {
+		c.Exit = podplan.Exit{Code: s.ExitCode, Reason: s.Reason, Message: s.Message}
+		if m := lastWords(s); m != "" {
+			c.Exit.Message = m
+		}
+	}
+	return c
+}
+
+func attempt(s *runtimeapi.ContainerStatus) int {
+	if n, err := strconv.Atoi(s.Annotations[podplan.RestartCountNote]); err == nil {
+		return n
+	}
+	return int(s.GetMetadata().GetAttempt())
+}
+
+func stateOf(s runtimeapi.ContainerState) podplan.State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return podplan.Created
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return podplan.Running
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return podplan.Exited
+	}
+	return podplan.Unknown
+}
+
+// crashDelay reads the note podexec writes; -1 when there is none.
+func crashDelay(notes map[string]string) time.Duration {
+	d, err := time.ParseDuration(notes[podplan.CrashDelayNote])
+	if err != nil {
+		return -1
+	}
+	return d
+}
+
+func user(u *runtimeapi.ContainerUser) *v1.ContainerUser {
+	l := u.GetLinux()
+	if l == nil {
+		return nil
+	}
+	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: l.Uid, GID: l.Gid, SupplementalGroups: l.SupplementalGroups}}
+}

@@ -1,0 +1,152 @@
+package podstatus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+// Reasons of conditions, as upstream gives them.
+const (
+	reasonNotReady       = "ContainersNotReady"
+	reasonNotInitialized = "ContainersNotInitialized"
+	reasonGates          = "ReadinessGatesNotReady"
+	reasonCompleted      = "PodCompleted"
+	reasonFailed         = "PodFailed"
+)
+
+// owned are the conditions the kubelet writes; all others are passed through.
+var owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled}
+
+// conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the one shown.
+func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
+	var out []v1.PodCondition
+	for _, c := range in.Pod.Status.Conditions {
+		if !slices.Contains(owned, c.Type) {
+			out = append(out, c)
+		}
+	}
+	all := containersReady(in, s, phase)
+	for _, c := range []v1.PodCondition{
+		readyToStart(in),
+		initializedCondition(in, s, phase),
+		ready(in, all),
+		all,
+		{Type: v1.PodScheduled, Status: v1.ConditionTrue},
+	} {
+		c.ObservedGeneration = in.Pod.Generation
+		out = append(out, dated(in, c))
+	}
+	return out
+}
+
+// dated gives a condition the time of its last change of status.
+func dated(in In, c v1.PodCondition) v1.PodCondition {
+	for _, old := range in.Pod.Status.Conditions {
+		if old.Type == c.Type {
+			c.LastProbeTime = old.LastProbeTime
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+				return c
+			}
+		}
+	}
+	c.LastTransitionTime = metav1.NewTime(in.Now).Rfc3339Copy()
+	return c
+}
+
+func readyToStart(in In) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
+	if box := in.Seen.Sandbox(); box != nil && box.Ready && (in.Pod.Spec.HostNetwork || len(box.IPs) > 0) {
+		c.Status = v1.ConditionTrue
+	}
+	return c
+}
+
+func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.PodInitialized, Status: v1.ConditionTrue}
+	var incomplete []string
+	for i := range in.Pod.Spec.InitContainers {
+		spec := &in.Pod.Spec.InitContainers[i]
+		st := find(s.InitContainerStatuses, spec.Name)
+		done := st.Ready
+		if podplan.IsSidecar(spec) {
+			done = *st.Started
+		}
+		if !done {
+			incomplete = append(incomplete, spec.Name)
+		}
+	}
+	switch {
+	case phase == v1.PodSucceeded:
+		c.Reason = reasonCompleted
+	case len(incomplete) > 0 && !anyStarted(s.ContainerStatuses):
+		c.Status, c.Reason = v1.ConditionFalse, reasonNotInitialized
+		c.Message = fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(incomplete, " "))
+	}
+	return c
+}
+
+// anyStarted tells whether an app container has run: the Pod has been initialised, whatever became of its init containers' records.
+func anyStarted(list []v1.ContainerStatus) bool {
+	return slices.ContainsFunc(list, func(st v1.ContainerStatus) bool {
+		ended := st.State.Terminated
+		return st.State.Running != nil || st.LastTerminationState.Terminated != nil || ended != nil && ended.Reason != StatusUnknown
+	})
+}
+
+func containersReady(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionFalse}
+	var unready []string
+	for _, m := range podplan.Members(in.Pod) {
+		var st *v1.ContainerStatus
+		switch m.Kind {
+		case podplan.Sidecar:
+			st = find(s.InitContainerStatuses, m.Name)
+		case podplan.App:
+			st = find(s.ContainerStatuses, m.Name)
+		}
+		if st != nil && !st.Ready {
+			unready = append(unready, m.Name)
+		}
+	}
+	switch {
+	case phase == v1.PodSucceeded:
+		c.Reason = reasonCompleted
+	case phase == v1.PodFailed:
+		c.Reason = reasonFailed
+	case len(unready) > 0:
+		c.Reason, c.Message = reasonNotReady, fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " "))
+	default:
+		c.Status = v1.ConditionTrue
+	}
+	return c
+}
+
+// ready is ContainersReady and every readiness gate; a gate without a condition counts as False.
+func ready(in In, containers v1.PodCondition) v1.PodCondition {
+	c := containers
+	c.Type = v1.PodReady
+	if c.Status != v1.ConditionTrue {
+		return c
+	}
+	var missing []string
+	for _, g := range in.Pod.Spec.ReadinessGates {
+		i := slices.IndexFunc(in.Pod.Status.Conditions, func(have v1.PodCondition) bool { return have.Type == g.ConditionType })
+		switch {
+		case i < 0:
+			missing = append(missing, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
+		case in.Pod.Status.Conditions[i].Status != v1.ConditionTrue:
+			missing = append(missing, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", string(g.ConditionType), in.Pod.Status.Conditions[i].Status))
+		}
+	}
+	if len(missing) > 0 {
+		c.Status, c.Reason, c.Message = v1.ConditionFalse, reasonGates, strings.Join(missing, ", ")
+	}
+	return c
+}

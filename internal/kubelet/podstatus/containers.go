@@ -1,0 +1,195 @@
+package podstatus
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+// What upstream says of containers that nobody has seen end.
+const (
+	StatusUnknown   = "ContainerStatusUnknown"
+	notLocatedEnd   = "The container could not be located when the pod was terminated"
+	creating        = "ContainerCreating"
+	podInitializing = "PodInitializing"
+	unknownExitCode = 137
+)
+
+// containers fills in the statuses of all containers: init containers in the spec's order, the others by name.
+func containers(in In, s *v1.PodStatus) {
+	old := *s
+	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
+	for _, m := range podplan.Members(in.Pod) {
+		switch m.Kind {
+		case podplan.Init, podplan.Sidecar:
+			s.InitContainerStatuses = append(s.InitContainerStatuses, one(in, m, find(old.InitContainerStatuses, m.Name)))
+		case podplan.App:
+			s.ContainerStatuses = append(s.ContainerStatuses, one(in, m, find(old.ContainerStatuses, m.Name)))
+		case podplan.Ephemeral:
+			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, one(in, m, find(old.EphemeralContainerStatuses, m.Name)))
+		}
+	}
+	byName := func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(s.ContainerStatuses, byName)
+	slices.SortFunc(s.EphemeralContainerStatuses, byName)
+}
+
+func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// one is the status of one container; old is what the API has of it, nil when nothing.
+func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
+	c := in.Seen.Latest(m.Name)
+	st := v1.ContainerStatus{Name: m.Name, Image: m.Image, VolumeMounts: mounts(m)}
+	if m.Kind != podplan.Ephemeral {
+		st.Started = new(bool)
+	}
+	if old != nil {
+		st.LastTerminationState, st.RestartCount = old.LastTerminationState, old.RestartCount
+		st.AllocatedResourcesStatus = old.AllocatedResourcesStatus
+	}
+	if c == nil {
+		st.State = noRecord(in, m)
+		return st
+	}
+	st.RestartCount = int32(c.Attempt)
+	st.Image, st.ImageID, st.ContainerID = orElse(c.Image.Name, m.Image), c.Image.Ref, in.containerID(c)
+	st.User = c.Uses.User
+	if m.Kind != podplan.Ephemeral {
+		resources(m, &st)
+	}
+	if before := in.Seen.Previous(c); before != nil && before.State == podplan.Exited {
+		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(before)}
+	}
+	state(in, m, c, &st)
+	return st
+}
+
+// state fills in state, readiness and start of a container that has a record.
+func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
+	why, waits := in.Waiting[m.Name]
+	switch {
+	case c.State == podplan.Running && !in.Hooking[m.Name]:
+		st.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
+		h := in.Health[m.Name]
+		if st.Started != nil {
+			*st.Started = m.Kind == podplan.Init || h.Started
+		}
+		st.Ready = h.Ready && (m.Kind == podplan.App || m.Kind == podplan.Sidecar)
+	case c.State == podplan.Exited && waits && in.End == nil:
+		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
+		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
+	case c.State == podplan.Exited:
+		st.State.Terminated = in.ended(c)
+		st.Ready = m.Kind == podplan.Init && c.Exit.Code == 0
+	case c.State == podplan.Unknown && !in.Facts.AllStopped.IsZero():
+		st.State.Terminated = unknownEnd()
+	default:
+		st.State = waiting(in, m)
+	}
+}
+
+// noRecord is the state of a container the runtime does not have.
+func noRecord(in In, m podplan.Member) v1.ContainerState {
+	if !in.Facts.AllStopped.IsZero() && m.Kind == podplan.App && !initWaits(in) {
+		return v1.ContainerState{Terminated: unknownEnd()}
+	}
+	return waiting(in, m)
+}
+
+// initWaits tells whether the Pod was stopped before its init containers were done.
+func initWaits(in In) bool {
+	for _, m := range podplan.Members(in.Pod) {
+		if m.Kind != podplan.Init {
+			continue
+		}
+		if c := in.Seen.Latest(m.Name); c == nil || c.State != podplan.Exited || c.Exit.Code != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func unknownEnd() *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{ExitCode: unknownExitCode, Reason: StatusUnknown, Message: notLocatedEnd}
+}
+
+func waiting(in In, m podplan.Member) v1.ContainerState {
+	w := &v1.ContainerStateWaiting{Reason: creating}
+	if len(in.Pod.Spec.InitContainers) > 0 && m.Kind != podplan.Ephemeral {
+		w.Reason = podInitializing
+	}
+	if why, ok := in.Waiting[m.Name]; ok && in.End == nil {
+		w.Reason, w.Message = why.Reason, why.Message
+	}
+	return v1.ContainerState{Waiting: w}
+}
+
+// ended renders a container that has ended.
+func (in In) ended(c *podplan.Container) *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{
+		ExitCode: c.Exit.Code, Reason: c.Exit.Reason, Message: c.Exit.Message,
+		StartedAt: stamp(c.Started), FinishedAt: stamp(c.Finished), ContainerID: in.containerID(c),
+	}
+}
+
+func (in In) containerID(c *podplan.Container) string {
+	if c.ID == "" || strings.Contains(c.ID, "://") {
+		return c.ID
+	}
+	return in.Node.Runtime + "://" + c.ID
+}
+
+func resources(m podplan.Member, st *v1.ContainerStatus) {
+	st.Resources = &v1.ResourceRequirements{}
+	if len(m.Resources.Requests) > 0 {
+		st.AllocatedResources = m.Resources.Requests.DeepCopy()
+		st.Resources.Requests = m.Resources.Requests.DeepCopy()
+	}
+	if len(m.Resources.Limits) > 0 {
+		st.Resources.Limits = m.Resources.Limits.DeepCopy()
+	}
+	st.Resources.Claims = slices.Clone(m.Resources.Claims)
+}
+
+func mounts(m podplan.Member) []v1.VolumeMountStatus {
+	var out []v1.VolumeMountStatus
+	for _, v := range m.VolumeMounts {
+		s := v1.VolumeMountStatus{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly}
+		if v.ReadOnly {
+			mode := v1.RecursiveReadOnlyDisabled
+			if v.RecursiveReadOnly != nil && *v.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled {
+				mode = v1.RecursiveReadOnlyEnabled
+			}
+			s.RecursiveReadOnly = &mode
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// stamp is a time as the API keeps it: whole seconds. A time that never was is that of the runtime's zero, 1970, as upstream shows it.
+func stamp(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.NewTime(time.Unix(0, 0))
+	}
+	return metav1.NewTime(t).Rfc3339Copy()
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,194 @@
+package podstatus
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// In is everything a status depends on.
+type In struct {
+	Pod     *v1.Pod // as the API has it, with its last status
+	Seen    podplan.Observed
+	Facts   podplan.Facts
+	End     *podplan.End // podplan.Ending of the same input
+	Health  map[string]podplan.Health
+	Waiting map[string]Why  // by container name: why it does not run
+	Hooking map[string]bool // containers whose postStart hook has not ended
+	Refusal *reason.Refusal // admission's
+	Node    Node
+	Now     time.Time
+}
+
+// Why is the reason and message of a waiting container.
+type Why struct{ Reason, Message string }
+
+// Node is what a Pod's status says about its node.
+type Node struct {
+	HostIPs []string // first is status.hostIP
+	Runtime string   // name in container ids, like containerd
+}
+
+// Generate derives the status.
+func Generate(in In) v1.PodStatus {
+	s := *in.Pod.Status.DeepCopy()
+	s.ObservedGeneration = in.Pod.Generation
+	s.QOSClass = kubeletresource.QOS(in.Pod)
+	if s.StartTime == nil && (!in.Facts.Accepted.IsZero() || in.Refusal != nil) {
+		t := metav1.NewTime(in.Now).Rfc3339Copy()
+		s.StartTime = &t
+	}
+	if in.Refusal != nil {
+		return refused(in, s)
+	}
+	addresses(in, &s)
+	containers(in, &s)
+	phase := Phase(in, s)
+	shown := hold(in, phase)
+	if shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Reason != "" {
+		s.Reason, s.Message = in.End.Reason, in.End.Message
+	}
+	s.Phase = shown
+	s.Conditions = conditions(in, s, phase)
+	podResources(in.Pod, &s)
+	return s
+}
+
+// refused is the status of a Pod that admission did not let in: a verdict and nothing else.
+func refused(in In, s v1.PodStatus) v1.PodStatus {
+	return v1.PodStatus{
+		ObservedGeneration: in.Pod.Generation,
+		Phase:              v1.PodFailed,
+		Reason:             string(in.Refusal.Code),
+		Message:            "Pod was rejected: " + in.Refusal.Detail,
+		QOSClass:           s.QOSClass,
+		StartTime:          s.StartTime,
+	}
+}
+
+// Phase derives the phase, whether or not it may be shown yet. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
+func Phase(in In, s v1.PodStatus) v1.PodPhase {
+	if old := in.Pod.Status.Phase; old == v1.PodFailed || old == v1.PodSucceeded {
+		return old // terminal phases stay
+	}
+	outcome, done := podplan.Outcome(in.Pod, in.Seen)
+	switch {
+	case in.End != nil && in.End.Reason != "":
+		return v1.PodFailed
+	case done:
+		return outcome
+	case !in.Facts.AllStopped.IsZero():
+		return stoppedPhase(s)
+	}
+	if box := in.Seen.Sandbox(); box == nil || !initialized(in, box.ID) {
+		if box == nil && len(in.Seen.Containers) > 0 && in.Pod.Status.Phase != "" {
+			return in.Pod.Status.Phase
+		}
+		return v1.PodPending
+	}
+	for _, c := range s.ContainerStatuses {
+		if c.State.Waiting != nil && c.LastTerminationState.Terminated == nil {
+			return v1.PodPending
+		}
+	}
+	return v1.PodRunning
+}
+
+// initialized tells whether the Pod's init containers are behind it: a Pod whose app containers have run and whose sandbox is being replaced counts
+// as it did before until an init container runs again.
+func initialized(in In, sandbox string) bool {
+	if podplan.Initialized(in.Pod, in.Seen, sandbox, in.Health) {
+		return true
+	}
+	begun := false
+	for _, m := range podplan.Members(in.Pod) {
+		switch c := in.Seen.Latest(m.Name); {
+		case c == nil:
+		case m.Kind == podplan.App:
+			begun = true
+		case m.Kind == podplan.Init && c.Sandbox == sandbox:
+			return false
+		case m.Kind == podplan.Init && (c.State != podplan.Exited || c.Exit.Code != 0):
+			return false
+		}
+	}
+	return begun
+}
+
+// stoppedPhase is the phase of a Pod that was stopped: Succeeded if every app container ended with 0.
+func stoppedPhase(s v1.PodStatus) v1.PodPhase {
+	for _, c := range s.ContainerStatuses {
+		if t := c.State.Terminated; t == nil || t.ExitCode != 0 {
+			return v1.PodFailed
+		}
+	}
+	return v1.PodSucceeded
+}
+
+// hold keeps the phase from becoming terminal while something of the Pod may still run.
+func hold(in In, phase v1.PodPhase) v1.PodPhase {
+	if (phase == v1.PodFailed || phase == v1.PodSucceeded) && in.Facts.AllStopped.IsZero() {
+		if in.Pod.Status.Phase == "" {
+			return v1.PodPending
+		}
+		if in.Pod.Status.Phase == v1.PodPending && anyBegun(in) {
+			return v1.PodRunning
+		}
+		return in.Pod.Status.Phase
+	}
+	return phase
+}
+
+// anyBegun tells whether an app container has run.
+func anyBegun(in In) bool {
+	for _, m := range podplan.Members(in.Pod) {
+		if c := in.Seen.Latest(m.Name); m.Kind == podplan.App && c != nil && !c.Started.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func addresses(in In, s *v1.PodStatus) {
+	if len(in.Node.HostIPs) > 0 {
+		s.HostIP, s.HostIPs = in.Node.HostIPs[0], nil
+		for _, ip := range in.Node.HostIPs {
+			s.HostIPs = append(s.HostIPs, v1.HostIP{IP: ip})
+		}
+	}
+	box := in.Seen.Sandbox()
+	if box == nil || !box.Ready {
+		return
+	}
+	ips := box.IPs
+	if in.Pod.Spec.HostNetwork {
+		ips = in.Node.HostIPs
+	}
+	if len(ips) == 0 {
+		return
+	}
+	s.PodIP, s.PodIPs = ips[0], nil
+	for _, ip := range ips {
+		s.PodIPs = append(s.PodIPs, v1.PodIP{IP: ip})
+	}
+}
+
+// podResources shows what the Pod as a whole was given.
+func podResources(pod *v1.Pod, s *v1.PodStatus) {
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{ExcludeOverhead: true})
+	limits := resource.PodLimits(pod, resource.PodResourcesOptions{ExcludeOverhead: true})
+	s.Resources = &v1.ResourceRequirements{}
+	s.AllocatedResources = nil
+	if len(requests) > 0 {
+		s.Resources.Requests, s.AllocatedResources = requests, requests.DeepCopy()
+	}
+	if len(limits) > 0 {
+		s.Resources.Limits = limits
+	}
+}
