@@ -1,0 +1,159 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last life, oldest first.
+type In struct {
+	Now     time.Time
+	Ref     journal.Ref
+	Pod     *corev1.Pod
+	Node    *corev1.Node // the node it is bound to, nil when unbound or gone
+	Entries []journal.Entry
+	Events  []corev1.Event
+}
+
+// Answer is why a Pod is as it is.
+type Answer struct {
+	Subject string    `json:"subject"`
+	State   string    `json:"state"`           // one word or two: Pending, CrashLoopBackOff, Ready, …
+	Cause   string    `json:"cause"`           // a sentence or two
+	Since   time.Time `json:"since,omitzero"`  // since when
+	Facts   []string  `json:"facts,omitempty"` // evidence with numbers
+	Next    string    `json:"next,omitempty"`  // what happens by itself
+	Fixes   []string  `json:"fixes,omitempty"` // what a person can do, nearest first
+}
+
+// cause looks for one kind of blocker and returns nil when it is not that.
+type cause struct {
+	name string
+	find func(In) *Answer
+}
+
+// causes in the order they are asked; the first answer wins, so the more final ones come first.
+var causes = []cause{
+	{"gone", gone},
+	{"terminating", terminating},
+	{"ended", ended},
+	{"gated", gated},
+	{"unscheduled", unscheduled},
+	{"node lost", nodeLost},
+	{"volume", volumeWaits},
+	{"sandbox", sandboxFails},
+	{"image", imageFails},
+	{"configuration", configFails},
+	{"crashing", crashing},
+	{"initialising", initialising},
+	{"starting", starting},
+	{"not ready", notReady},
+	{"ready", ready},
+}
+
+// Why names the blocker.
+func Why(in In) Answer {
+	for _, c := range causes {
+		if a := c.find(in); a != nil {
+			a.Subject = fmt.Sprintf("pod/%s in %s", in.Ref.Name, in.Ref.Namespace)
+			return *a
+		}
+	}
+	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown", Cause: "Nothing is known about this Pod: it is not in the API and the journal holds nothing of it.",
+		Fixes: []string{"check name and namespace: kubectl get pods -A"}}
+}
+
+// WriteText prints the answer for a person.
+func (a Answer) WriteText(w io.Writer, now time.Time) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is %s", a.Subject, a.State)
+	if !a.Since.IsZero() {
+		fmt.Fprintf(&b, ", since %s ago", ago(now.Sub(a.Since)))
+	}
+	fmt.Fprintf(&b, "\n\n%s\n", a.Cause)
+	for _, f := range a.Facts {
+		fmt.Fprintf(&b, "  · %s\n", f)
+	}
+	if a.Next != "" {
+		fmt.Fprintf(&b, "\nNext: %s\n", a.Next)
+	}
+	if len(a.Fixes) > 0 {
+		b.WriteString("\nWhat you can do:\n")
+		for _, f := range a.Fixes {
+			fmt.Fprintf(&b, "  → %s\n", f)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func ago(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return d.Round(time.Second).String()
+	case d < 3*time.Hour:
+		return d.Round(time.Minute).String()
+	}
+	return d.Round(time.Hour).String()
+}
+
+// newest returns the last fact of type F that accept likes, with its time.
+func newest[F journal.Fact](in In, accept func(F) bool) (F, time.Time, bool) {
+	for i := len(in.Entries) - 1; i >= 0; i-- {
+		if f, ok := in.Entries[i].Fact.(F); ok && (accept == nil || accept(f)) {
+			return f, in.Entries[i].At, true
+		}
+	}
+	var none F
+	return none, time.Time{}, false
+}
+
+func condition(p *corev1.Pod, typ corev1.PodConditionType) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == typ {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// container is one container with its spec and status.
+type container struct {
+	spec   *corev1.Container
+	status *corev1.ContainerStatus
+	init   bool
+}
+
+// containers returns init containers first, each with its status if there is one.
+func containers(p *corev1.Pod) []container {
+	var out []container
+	add := func(specs []corev1.Container, statuses []corev1.ContainerStatus, init bool) {
+		for i := range specs {
+			c := container{spec: &specs[i], init: init}
+			for j := range statuses {
+				if statuses[j].Name == specs[i].Name {
+					c.status = &statuses[j]
+				}
+			}
+			out = append(out, c)
+		}
+	}
+	add(p.Spec.InitContainers, p.Status.InitContainerStatuses, true)
+	add(p.Spec.Containers, p.Status.ContainerStatuses, false)
+	return out
+}
+
+func (c container) waiting() *corev1.ContainerStateWaiting {
+	if c.status == nil {
+		return nil
+	}
+	return c.status.State.Waiting
+}

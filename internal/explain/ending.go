@@ -1,0 +1,150 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// gone tells how a Pod ended that is in the API no more.
+func gone(in In) *Answer {
+	if in.Pod != nil || len(in.Entries) == 0 {
+		return nil
+	}
+	a := &Answer{State: "gone", Since: in.Entries[len(in.Entries)-1].At}
+	asked, _, wasAsked := newest[journal.Deleting](in, nil)
+	acted, _, byController := newest[journal.Acted](in, func(f journal.Acted) bool { return strings.Contains(f.Action, "delet") || strings.Contains(f.Action, "remov") })
+	switch {
+	case byController:
+		a.Cause = fmt.Sprintf("The Pod was deleted by %s: %s.", acted.Controller, acted.Message)
+	case wasAsked:
+		a.Cause = fmt.Sprintf("The Pod was deleted by %s with a grace period of %ds.", asked.User, asked.Grace)
+	default:
+		a.Cause = "The Pod is no longer in the API; the journal does not hold who removed it."
+	}
+	if exit, _, ok := newest[journal.ContainerExited](in, nil); ok {
+		a.Facts = append(a.Facts, exit.Line())
+	}
+	if ruled, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner == "" }); ok {
+		if _, _, bound := newest[journal.Bound](in, nil); !bound {
+			a.Facts = append(a.Facts, "it was never placed: "+ruled.Message)
+		}
+	}
+	if why, _, ok := newest[journal.PullFailed](in, nil); ok {
+		if _, _, started := newest[journal.ContainerStarted](in, nil); !started {
+			a.Facts = append(a.Facts, why.Line())
+		}
+	}
+	a.Fixes = []string{fmt.Sprintf("gantry trace pod/%s -n %s shows its whole life", in.Ref.Name, in.Ref.Namespace)}
+	return a
+}
+
+func terminating(in In) *Answer {
+	p := in.Pod
+	if p == nil || p.DeletionTimestamp == nil {
+		return nil
+	}
+	a := &Answer{State: "Terminating", Since: p.DeletionTimestamp.Time}
+	if g := p.DeletionGracePeriodSeconds; g != nil {
+		a.Since = p.DeletionTimestamp.Add(-secondsOf(*g))
+	}
+	var running []string
+	for _, c := range containers(p) {
+		if c.status != nil && c.status.State.Running != nil {
+			running = append(running, c.spec.Name)
+		}
+	}
+	switch {
+	case in.Node == nil && p.Spec.NodeName != "":
+		a.Cause = fmt.Sprintf("The Pod waits for its kubelet to confirm the end of its containers, but node %s does not exist any more.", p.Spec.NodeName)
+		a.Next = "the Pod is removed when the node has been missing for 40 s"
+		a.Fixes = []string{forceDelete(in)}
+	case silent(in.Node):
+		a.Cause = fmt.Sprintf("The Pod waits for the kubelet of node %s to confirm the end of its containers, and that node is not ready.", in.Node.Name)
+		a.Next = "it ends when the node answers again"
+		a.Fixes = []string{"mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely off", "only when its processes have surely ended: " + forceDelete(in)}
+	case len(running) > 0:
+		stopping(a, in, running)
+	case len(p.Finalizers) > 0:
+		a.Cause = fmt.Sprintf("Its containers have ended; the object stays because of its finalizers: %s. Whoever set them has to remove them.", strings.Join(p.Finalizers, ", "))
+		a.Fixes = []string{"start or mend the controller that owns " + p.Finalizers[0],
+			fmt.Sprintf(`if it will never come back: kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name)}
+	default:
+		a.Cause = "Its containers have ended; the kubelet releases volumes and cgroups and then removes the object."
+		if w, _, ok := newest[journal.Waiting](in, nil); ok {
+			a.Facts = append(a.Facts, w.Line())
+		}
+	}
+	return a
+}
+
+func stopping(a *Answer, in In, running []string) {
+	grace := int64(30)
+	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {
+		grace = *g
+	}
+	a.Cause = fmt.Sprintf("Containers still run: %s. They were asked to stop and have %ds of grace.", strings.Join(running, ", "), grace)
+	if step, at, ok := newest[journal.StopStep](in, nil); ok {
+		a.Facts = append(a.Facts, fmt.Sprintf("%s, %s ago", step.Line(), ago(in.Now.Sub(at))))
+	}
+	if left := in.Pod.DeletionTimestamp.Sub(in.Now); left > 0 {
+		a.Next = fmt.Sprintf("what still runs in %s is killed", ago(left))
+	} else {
+		a.Next = fmt.Sprintf("the grace period ended %s ago: the runtime is being asked to kill", ago(-left))
+	}
+	if len(in.Pod.Finalizers) > 0 {
+		a.Facts = append(a.Facts, "finalizers hold the object afterwards: "+strings.Join(in.Pod.Finalizers, ", "))
+	}
+	a.Fixes = []string{"wait, or make the process end on SIGTERM (it is process 1 in its container: a shell does not pass the signal on)"}
+}
+
+func forceDelete(in In) string {
+	return fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=0 --force", in.Ref.Namespace, in.Ref.Name)
+}
+
+func silent(n *corev1.Node) bool {
+	if n == nil {
+		return false
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status != corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// ended tells of a Pod that succeeded or failed.
+func ended(in In) *Answer {
+	p := in.Pod
+	if p == nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		return nil
+	}
+	a := &Answer{State: string(p.Status.Phase)}
+	if p.Status.Phase == corev1.PodSucceeded {
+		a.Cause = "All its containers ended with exit code 0, and its restart policy does not start them again."
+		return a
+	}
+	if p.Status.Reason != "" {
+		a.State = "Failed (" + p.Status.Reason + ")"
+		a.Cause = p.Status.Message
+		if c := condition(p, corev1.DisruptionTarget); c != nil {
+			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Reason, c.Message))
+		}
+		return a
+	}
+	for _, c := range containers(p) {
+		if c.status != nil && c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0 {
+			t := c.status.State.Terminated
+			a.Since = t.FinishedAt.Time
+			a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.", c.spec.Name, exit(c, t), p.Spec.RestartPolicy)
+			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
+			return a
+		}
+	}
+	a.Cause = "The Pod failed."
+	return a
+}
