@@ -1,0 +1,252 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// stopGrace is how long containerd may take to end by itself; it needs up to 1.5 s.
+const stopGrace = 5 * time.Second
+
+// Child is a containerd that is watched and, when it dies, started again.
+type Child struct {
+	cfg         Config
+	snapshotter string
+	cancel      context.CancelFunc
+	watching    sync.WaitGroup
+
+	mu   sync.Mutex
+	proc *process
+}
+
+// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it returns, CRI answers and the pause image is
+// there. ctx bounds the start alone; the child runs on until Stop. Errors of type *Missing name what the machine lacks.
+func Start(ctx context.Context, cfg Config) (*Child, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	host, err := cfg.preflight()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.makeDirs(); err != nil {
+		return nil, err
+	}
+	config, err := cfg.render(host)
+	if err != nil {
+		return nil, fmt.Errorf("containerd's configuration: %w", err)
+	}
+	begin := time.Now()
+	proc, err := cfg.adopt(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	what := Adopted
+	if proc == nil {
+		what = Started
+		if proc, err = cfg.launch(ctx, config); err != nil {
+			return nil, err
+		}
+	}
+	c := &Child{cfg: cfg, snapshotter: host.snapshotter, proc: proc}
+	if err := c.ensurePause(ctx); err != nil {
+		return nil, errors.Join(err, proc.end(ctx, stopGrace))
+	}
+	cfg.tell(Event{What: what, PID: proc.pid, Took: time.Since(begin)})
+	watchCtx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.watching.Add(1)
+	go c.watch(watchCtx, config)
+	return c, nil
+}
+
+// Endpoint is the CRI socket as a URL.
+func (c *Child) Endpoint() string { return "unix://" + c.cfg.socket() }
+
+// PID is the process that runs now.
+func (c *Child) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proc.pid
+}
+
+// Close stops watching and leaves containerd and all containers running, for the next Start to adopt.
+func (c *Child) Close() {
+	c.cancel()
+	c.watching.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proc.release()
+}
+
+// Stop ends containerd: TERM, then KILL after 5 s or at the end of ctx. Containers that still run are left to their shims.
+func (c *Child) Stop(ctx context.Context) error {
+	c.cancel()
+	c.watching.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.proc.end(ctx, stopGrace)
+	if err == nil {
+		err = removeFiles(c.cfg.pidFile(), c.cfg.socket(), c.cfg.socket()+".ttrpc")
+	}
+	c.proc.release()
+	return err
+}
+
+func (c Config) tell(e Event) {
+	if c.OnEvent != nil {
+		c.OnEvent(e)
+	}
+}
+
+func (c Config) makeDirs() error {
+	for _, dir := range []struct {
+		path string
+		mode os.FileMode
+	}{{c.StateDir, 0o711}, {c.root(), 0o711}, {c.RegistryDir, 0o755}, {c.CNIConfDir, 0o755}} {
+		if err := os.MkdirAll(dir.path, dir.mode); err != nil {
+			return fmt.Errorf("containerd's directories: %w", err)
+		}
+	}
+	if _, err := os.Stat("/etc/hosts"); err != nil {
+		return &Missing{What: "/etc/hosts cannot be read, and containerd gives each Pod a copy", Fix: "create it: echo '127.0.0.1 localhost' > /etc/hosts", Err: err}
+	}
+	return nil
+}
+
+// adopt returns the containerd that runs already, if it answers and has this configuration; one that does not is ended. Its containers run on.
+func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
+	proc := c.running()
+	if proc == nil {
+		return nil, nil
+	}
+	written, err := os.ReadFile(c.file())
+	if err == nil && bytes.Equal(written, config) {
+		patience, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err = c.ready(patience, proc)
+		cancel()
+		if err == nil {
+			return proc, nil
+		}
+		if ctx.Err() != nil {
+			proc.release()
+			return nil, err
+		}
+	}
+	defer proc.release()
+	return nil, proc.end(ctx, stopGrace)
+}
+
+// launch starts containerd and waits until CRI answers.
+func (c Config) launch(ctx context.Context, config []byte) (*process, error) {
+	if err := os.WriteFile(c.file(), config, 0o600); err != nil {
+		return nil, fmt.Errorf("containerd's configuration: %w", err)
+	}
+	var logged int64
+	if info, err := os.Stat(c.logFile()); err == nil {
+		logged = info.Size()
+	}
+	proc, err := c.spawn()
+	if err != nil {
+		return nil, err
+	}
+	patience, cancel := context.WithTimeout(ctx, c.ReadyTimeout)
+	defer cancel()
+	if err := c.ready(patience, proc); err != nil {
+		err = fmt.Errorf("%w%s", err, c.lastWords(logged))
+		return nil, errors.Join(err, proc.end(ctx, time.Second))
+	}
+	return proc, nil
+}
+
+// ready asks for CRI's version until it is told, the process ends or ctx is over.
+func (c Config) ready(ctx context.Context, proc *process) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-proc.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	for {
+		_, err := client.Version(ctx, &runtimeapi.VersionRequest{}, grpc.WaitForReady(true))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-proc.gone:
+			return fmt.Errorf("containerd ended while it started; its log is %s", c.logFile())
+		case <-ctx.Done():
+			return fmt.Errorf("containerd does not answer on %s (%w); its log is %s; another process may hold %s", c.socket(), err, c.logFile(), c.root())
+		case <-time.After(3 * time.Millisecond): // the socket is open before CRI is
+		}
+	}
+}
+
+func (c Config) dial() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("unix://"+c.socket(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 2 * time.Millisecond, Multiplier: 1.1, MaxDelay: 20 * time.Millisecond},
+		MinConnectTimeout: time.Second,
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("containerd's socket: %w", err)
+	}
+	return conn, nil
+}
+
+// lastWords are the errors containerd logged since the offset.
+func (c Config) lastWords(since int64) string {
+	f, err := os.Open(c.logFile())
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if _, err := f.Seek(since, io.SeekStart); err != nil {
+		return ""
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return ""
+	}
+	var bad []string
+	for line := range strings.Lines(string(raw)) {
+		if strings.Contains(line, "level=error") || strings.Contains(line, "level=fatal") || strings.HasPrefix(line, "containerd:") || strings.HasPrefix(line, "panic:") {
+			bad = append(bad, strings.TrimSpace(line))
+		}
+	}
+	if len(bad) == 0 {
+		return ""
+	}
+	return "; it says: " + bad[len(bad)-1]
+}
+
+func removeFiles(paths ...string) error {
+	var errs []error
+	for _, p := range paths {
+		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
