@@ -3,10 +3,10 @@ package volume
 import (
 	"context"
 	"io/fs"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Mounted is a volume that is ready for containers.
@@ -16,8 +16,9 @@ type Mounted struct {
 	Path     string // on the host; empty for an image volume
 	Image    string // reference of an image volume, which the runtime mounts
 	Pull     v1.PullPolicy
-	ReadOnly bool // whatever the volumeMount says
-	Device   bool // Path is a block device
+	ReadOnly bool      // whatever the volumeMount says
+	Device   bool      // Path is a block device
+	Again    time.Time // when SetUp has to be called again though nothing else changed (a token grows old); zero is never
 }
 
 // Type makes one kind of volume. Its methods are called for one Pod at a time, for different Pods side by side.
@@ -28,14 +29,13 @@ type Type interface {
 	Dir() string
 	// Owns tells whether the volume is of this type.
 	Owns(v *v1.Volume) bool
+	// Refreshes tells whether the content follows API objects or time, so that SetUp has to be called again when these change.
+	Refreshes() bool
 	// SetUp makes the volume ready, and brings it up to date when it is there already. It can be repeated after any failure. Errors read as upstream's.
 	SetUp(ctx context.Context, a Ask) (Mounted, error)
 	// TearDown undoes SetUp; the volume's spec may be forgotten by then. It is a success when there is nothing.
 	TearDown(ctx context.Context, dir string) error
 }
-
-// Refresher is a Type whose content follows API objects; SetUp again brings it up to date.
-type Refresher interface{ Refreshes() bool }
 
 // Ask is what a Type needs to know to set a volume up.
 type Ask struct {
@@ -54,25 +54,13 @@ type NodeView struct {
 
 // Mounts is the kernel's part; linux/mount implements it.
 type Mounts interface {
-	Tmpfs(dir string, o TmpfsOptions) error
+	Tmpfs(dir string, size int64, mode fs.FileMode) error // size in bytes, 0 is the kernel's own bound
 	Bind(source, target string, readOnly bool) error
 	Unmount(target string) error            // a success when it is not mounted
 	IsMountPoint(path string) (bool, error) // false when there is nothing
-	Under(dir string) ([]string, error)     // mount points below dir and dir itself, deepest first
-	// OpenBeneath opens a path below root without following symbolic links out of it; the descriptor is the caller's to close.
-	OpenBeneath(root, sub string, o OpenOptions) (fd int, err error)
-}
-
-// TmpfsOptions shapes a tmpfs.
-type TmpfsOptions struct {
-	Size int64 // bytes; 0 is the kernel's own bound, half of memory
-	Mode fs.FileMode
-}
-
-// OpenOptions says what OpenBeneath does when the path is not there.
-type OpenOptions struct {
-	MakeDirs bool
-	Mode     fs.FileMode // of directories made
+	Under(dir string) ([]string, error)     // mount points below dir and dir itself, latest first
+	// OpenBeneath opens a path below root without following symbolic links out of it; with a mode, missing directories are made. The descriptor is the caller's to close.
+	OpenBeneath(root, sub string, mkdir fs.FileMode) (fd int, err error)
 }
 
 // Objects reads the objects a Pod refers to from a cache that the API server keeps up to date. Errors are API errors whose text is upstream's: configmap "x" not found.
@@ -91,13 +79,3 @@ type Claims interface {
 	GetClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error)
 	GetVolume(ctx context.Context, name string) (*v1.PersistentVolume, error)
 }
-
-// Ref names an object a Pod refers to.
-type Ref struct {
-	Kind      string // ConfigMap, Secret
-	Namespace string
-	Name      string
-}
-
-// UID is a Pod's uid; it names its directory.
-type UID = types.UID

@@ -1,0 +1,73 @@
+// Package configmap makes configMap volumes: each key of a ConfigMap, or each item asked for, as a file that follows the object.
+//
+// Chapter: furnished. In: the ConfigMap from the object cache. Out: files, replaced all at once when the object changes.
+package configmap
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/atomic"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+)
+
+// Type is configMap.
+type Type struct {
+	Mounts  volume.Mounts
+	Objects volume.Objects
+}
+
+// Name is the field of v1.VolumeSource.
+func (Type) Name() string { return "configMap" }
+
+// Dir is the plugin's directory.
+func (Type) Dir() string { return "kubernetes.io~configmap" }
+
+// Owns tells whether the volume is a configMap.
+func (Type) Owns(v *v1.Volume) bool { return v.ConfigMap != nil }
+
+// Refreshes is true: the files follow the object.
+func (Type) Refreshes() bool { return true }
+
+// SetUp writes the files.
+func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
+	s := a.Volume.ConfigMap
+	mode := v1.ConfigMapVolumeSourceDefaultMode
+	if s.DefaultMode != nil {
+		mode = *s.DefaultMode
+	}
+	p, err := Read(ctx, t.Objects, a.Pod.Namespace, Source{s.Name, s.Items, mode, s.Optional != nil && *s.Optional})
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	if err := atomic.Fill(t.Mounts, a, false, p); err != nil {
+		return volume.Mounted{}, err
+	}
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true}, nil
+}
+
+// TearDown removes the directory.
+func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
+
+// Source is which keys of which object are wanted.
+type Source struct {
+	Name     string
+	Items    []v1.KeyToPath
+	Mode     int32
+	Optional bool
+}
+
+// Read makes the files of a ConfigMap. With Optional an object or key that is not there gives no files.
+func Read(ctx context.Context, o volume.Objects, namespace string, s Source) (volume.Payload, error) {
+	c, err := o.GetConfigMap(ctx, namespace, s.Name)
+	if err != nil {
+		if !s.Optional || !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		c = &v1.ConfigMap{}
+	}
+	return volume.Keys(volume.ConfigData(c), s.Items, s.Mode, s.Optional, volume.MissingConfigKey)
+}

@@ -1,0 +1,95 @@
+// Package hostpath lets a Pod use a path of the node.
+//
+// Chapter: furnished. In: path and type. Out: the path itself, after the type's check; nothing is mounted by the kubelet, and nothing is ever removed.
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+)
+
+// Type is hostPath.
+type Type struct{}
+
+// Name is the field of v1.VolumeSource.
+func (Type) Name() string { return "hostPath" }
+
+// Dir is empty: the volume is not below the Pod's directory.
+func (Type) Dir() string { return "" }
+
+// Owns tells whether the volume is a hostPath.
+func (Type) Owns(v *v1.Volume) bool { return v.HostPath != nil }
+
+// Refreshes is false.
+func (Type) Refreshes() bool { return false }
+
+// SetUp checks the path, and makes it for the two types that ask for that.
+func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
+	h := a.Volume.HostPath
+	if err := Check(h.Path, h.Type); err != nil {
+		return volume.Mounted{}, err
+	}
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: h.Path}, nil
+}
+
+// TearDown does nothing: the path is the node's.
+func (Type) TearDown(context.Context, string) error { return nil }
+
+// Check verifies that the path is of the type, or makes it. A nil or empty type takes anything, also a path that is not there.
+func Check(path string, kind *v1.HostPathType) error {
+	if slices.Contains(strings.Split(path, "/"), "..") {
+		return fmt.Errorf("invalid HostPath `%s`: must not contain '..'", path)
+	}
+	if kind == nil || *kind == v1.HostPathUnset {
+		return nil
+	}
+	info, err := os.Stat(path)
+	absent := errors.Is(err, fs.ErrNotExist)
+	switch *kind {
+	case v1.HostPathDirectoryOrCreate:
+		if absent {
+			return os.MkdirAll(path, 0o755)
+		}
+		fallthrough
+	case v1.HostPathDirectory:
+		return want(path, "a directory", err == nil && info.IsDir())
+	case v1.HostPathFileOrCreate:
+		if absent {
+			return touch(path)
+		}
+		fallthrough
+	case v1.HostPathFile:
+		return want(path, "a file", err == nil && info.Mode().IsRegular())
+	case v1.HostPathSocket:
+		return want(path, "a socket file", err == nil && info.Mode()&fs.ModeSocket != 0)
+	case v1.HostPathCharDev:
+		return want(path, "a character device", err == nil && info.Mode()&fs.ModeCharDevice != 0)
+	case v1.HostPathBlockDev:
+		return want(path, "a block device", err == nil && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0)
+	}
+	return fmt.Errorf("%s is an invalid volume type", *kind)
+}
+
+func want(path, what string, is bool) error {
+	if is {
+		return nil
+	}
+	return fmt.Errorf("hostPath type check failed: %s is not %s", path, what)
+}
+
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}

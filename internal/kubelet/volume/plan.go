@@ -1,0 +1,83 @@
+package volume
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Have is a volume's directory found below a Pod's.
+type Have struct {
+	Plugin string // kubernetes.io~configmap, …
+	Name   string
+}
+
+// Verb is what a step does.
+type Verb string
+
+// Verbs.
+const (
+	TearDown Verb = "tear-down"
+	SetUp    Verb = "set-up"
+)
+
+// Step is one thing to do.
+type Step struct {
+	Verb   Verb
+	Plugin string     // of TearDown
+	Name   string     // of the volume
+	Volume *v1.Volume // of SetUp
+}
+
+// Plan lists what takes a Pod's volumes from what is on disk to what the Pod wants: first away with what it wants no longer, so that a name is free before it is used anew,
+// then every volume a container mounts, in the order of the spec. plugin gives the directory of a volume's type, empty when it has none. A nil Pod wants nothing.
+func Plan(pod *v1.Pod, have []Have, plugin func(*v1.Volume) string) []Step {
+	var steps []Step
+	var keep []Have
+	if pod != nil {
+		for _, v := range Used(pod) {
+			keep = append(keep, Have{plugin(v), v.Name})
+		}
+	}
+	for _, h := range have {
+		if !slices.Contains(keep, h) {
+			steps = append(steps, Step{Verb: TearDown, Plugin: h.Plugin, Name: h.Name})
+		}
+	}
+	if pod == nil {
+		return steps
+	}
+	for _, v := range Used(pod) {
+		steps = append(steps, Step{Verb: SetUp, Name: v.Name, Volume: v})
+	}
+	return steps
+}
+
+// Used lists the Pod's volumes that some container mounts, in the order of the spec. The others are not made at all.
+func Used(pod *v1.Pod) []*v1.Volume {
+	names := map[string]bool{}
+	add := func(mounts []v1.VolumeMount, devices []v1.VolumeDevice) {
+		for i := range mounts {
+			names[mounts[i].Name] = true
+		}
+		for i := range devices {
+			names[devices[i].Name] = true
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		add(pod.Spec.InitContainers[i].VolumeMounts, pod.Spec.InitContainers[i].VolumeDevices)
+	}
+	for i := range pod.Spec.Containers {
+		add(pod.Spec.Containers[i].VolumeMounts, pod.Spec.Containers[i].VolumeDevices)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		add(pod.Spec.EphemeralContainers[i].VolumeMounts, pod.Spec.EphemeralContainers[i].VolumeDevices)
+	}
+	var used []*v1.Volume
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; names[v.Name] {
+			used = append(used, v)
+		}
+	}
+	return used
+}

@@ -1,0 +1,114 @@
+// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items and service-account tokens in one directory.
+//
+// Chapter: furnished. In: objects from the cache, tokens from the API server. Out: files in memory that follow their sources; Mounted.Again is when a token has to be renewed.
+package projected
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/atomic"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/downward"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/own"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
+)
+
+// Type is projected. Make it with New.
+type Type struct {
+	mounts  volume.Mounts
+	objects volume.Objects
+	tokens  *cache
+}
+
+// New returns the type.
+func New(m volume.Mounts, o volume.Objects, t volume.Tokens) Type {
+	return Type{mounts: m, objects: o, tokens: &cache{api: t, held: map[place]held{}}}
+}
+
+// Name is the field of v1.VolumeSource.
+func (Type) Name() string { return "projected" }
+
+// Dir is the plugin's directory.
+func (Type) Dir() string { return "kubernetes.io~projected" }
+
+// Owns tells whether the volume is projected.
+func (Type) Owns(v *v1.Volume) bool { return v.Projected != nil }
+
+// Refreshes is true.
+func (Type) Refreshes() bool { return true }
+
+// SetUp writes the files. Sources are read in order, so a later one wins a path.
+func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
+	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true}
+	p := volume.Payload{}
+	var bad []error
+	for i := range a.Volume.Projected.Sources {
+		files, again, err := t.source(ctx, a, &a.Volume.Projected.Sources[i])
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		maps.Copy(p, files)
+		if !again.IsZero() && (out.Again.IsZero() || again.Before(out.Again)) {
+			out.Again = again
+		}
+	}
+	if err := utilerrors.NewAggregate(bad); err != nil {
+		return volume.Mounted{}, err
+	}
+	return out, atomic.Fill(t.mounts, a, true, p)
+}
+
+// TearDown removes the directory and forgets its tokens.
+func (t Type) TearDown(_ context.Context, dir string) error {
+	t.tokens.forget(dir)
+	return tidy.Remove(t.mounts, dir)
+}
+
+func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) (volume.Payload, time.Time, error) {
+	mode := v1.ProjectedVolumeSourceDefaultMode
+	if a.Volume.Projected.DefaultMode != nil {
+		mode = *a.Volume.Projected.DefaultMode
+	}
+	switch {
+	case s.ConfigMap != nil:
+		c := s.ConfigMap
+		p, err := configmap.Read(ctx, t.objects, a.Pod.Namespace, configmap.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
+		return p, time.Time{}, err
+	case s.Secret != nil:
+		c := s.Secret
+		p, err := secret.Read(ctx, t.objects, a.Pod.Namespace, secret.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
+		return p, time.Time{}, err
+	case s.DownwardAPI != nil:
+		p, err := downward.Read(a.Pod, a.Node.Allocatable, s.DownwardAPI.Items, mode)
+		return p, time.Time{}, err
+	case s.ServiceAccountToken != nil:
+		return t.token(ctx, a, s.ServiceAccountToken, mode)
+	case s.ClusterTrustBundle != nil:
+		return nil, time.Time{}, errors.New("projected source clusterTrustBundle is not supported by this node")
+	case s.PodCertificate != nil:
+		return nil, time.Time{}, errors.New("projected source podCertificate is not supported by this node")
+	}
+	return nil, time.Time{}, fmt.Errorf("projected volume %q has a source that names nothing", a.Volume.Name)
+}
+
+func (t Type) token(ctx context.Context, a volume.Ask, s *v1.ServiceAccountTokenProjection, mode int32) (volume.Payload, time.Time, error) {
+	text, again, err := t.tokens.get(ctx, a, s)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("failed to fetch token: %w", err)
+	}
+	f := volume.File{Data: []byte(text), Mode: mode, User: volume.TokenOwner(a.Pod)}
+	if f.User != nil || own.Group(a.Pod) != nil {
+		f.Mode = 0o600
+	}
+	return volume.Payload{s.Path: f}, again, nil
+}

@@ -1,0 +1,60 @@
+// Package tidy makes and removes volume directories.
+//
+// Chapter: furnished. In: a directory, the Mounts port. Out: the directory as a volume needs it, or gone; what is mounted in it is unmounted first and never deleted.
+package tidy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+)
+
+// Mode of a volume's directory: the Pod decides who may write.
+const Mode fs.FileMode = 0o777
+
+// Dir makes the directory, or with memory a tmpfs of at most size bytes on it. It can be repeated.
+func Dir(m volume.Mounts, dir string, memory bool, size int64) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	if memory {
+		mounted, err := m.IsMountPoint(dir)
+		if err != nil || mounted {
+			return err
+		}
+		return m.Tmpfs(dir, size, Mode|fs.ModeSticky)
+	}
+	st, err := os.Stat(dir)
+	if err != nil || st.Mode().Perm() == Mode {
+		return err
+	}
+	return os.Chmod(dir, Mode|st.Mode()&fs.ModeSetgid)
+}
+
+// Remove unmounts whatever is mounted at dir or below, and removes it. A mount that stays keeps everything: deleting through it would destroy what is not ours.
+func Remove(m volume.Mounts, dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	points, err := m.Under(dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range points {
+		if err := m.Unmount(p); err != nil {
+			return err
+		}
+	}
+	left, err := m.Under(dir)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%s is not removed, still mounted below it: %s", dir, strings.Join(left, ", "))
+	}
+	return os.RemoveAll(dir)
+}

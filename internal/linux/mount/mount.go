@@ -1,0 +1,148 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	mountutils "k8s.io/mount-utils"
+)
+
+const mountinfo = "/proc/self/mountinfo"
+
+// Mounter mounts. It needs CAP_SYS_ADMIN.
+type Mounter struct{}
+
+// Tmpfs mounts a file system in memory on dir, which must exist. size is in bytes, 0 is the kernel's own bound (half of memory). It stays out of swap where the kernel can
+// promise that (6.4).
+func (Mounter) Tmpfs(dir string, size int64, mode fs.FileMode) error {
+	options := []string{fmt.Sprintf("mode=%04o", bits(mode))}
+	if size > 0 {
+		options = append(options, fmt.Sprintf("size=%d", size))
+	}
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, strings.Join(append(options, "noswap"), ","))
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("tmpfs", dir, "tmpfs", 0, strings.Join(options, ","))
+	}
+	if err != nil {
+		return fmt.Errorf("mount tmpfs on %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Bind makes source, a file or directory, visible at target, which must exist and be of the same kind.
+func (Mounter) Bind(source, target string, readOnly bool) error {
+	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("bind %s to %s: %w", source, target, err)
+	}
+	if !readOnly {
+		return nil
+	}
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		return errors.Join(fmt.Errorf("remount %s read-only: %w", target, err), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
+	}
+	return nil
+}
+
+// Unmount takes the topmost mount off target. It is a success when there is none.
+func (Mounter) Unmount(target string) error {
+	err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return fmt.Errorf("unmount %s: %w", target, err)
+}
+
+// IsMountPoint tells whether path is the root of a mount, bind mounts included. A path that is not there is none.
+func (Mounter) IsMountPoint(path string) (bool, error) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("statx %s: %w", path, err)
+	}
+	if st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	points, err := Mounter{}.Under(path) // kernels before 5.8
+	return slices.Contains(points, path), err
+}
+
+// Under lists the mount points at dir and below, the latest mounted first, which is the order to unmount them in.
+func (Mounter) Under(dir string) ([]string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	infos, err := mountutils.ParseMountInfo(mountinfo)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", mountinfo, err)
+	}
+	var points []string
+	for _, m := range infos {
+		if m.MountPoint == real || strings.HasPrefix(m.MountPoint, real+"/") {
+			points = append(points, dir+strings.TrimPrefix(m.MountPoint, real))
+		}
+	}
+	slices.Reverse(points)
+	return points, nil
+}
+
+// OpenBeneath opens a path below root for naming only (O_PATH). Symbolic links are followed as long as they stay below root. With a mode, missing directories are made.
+// The descriptor is the caller's to close; /proc/self/fd/N names what was opened whatever happens to the path.
+func (Mounter) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
+	return openBeneath(root, sub, mkdir)
+}
+
+// Plain stands in for Mounter where mounting is not allowed, as in tests without privileges: a tmpfs is the directory itself, a bind mount is a symbolic link.
+type Plain struct{}
+
+// Tmpfs sets the directory's mode.
+func (Plain) Tmpfs(dir string, _ int64, mode fs.FileMode) error { return os.Chmod(dir, mode) }
+
+// Bind replaces target, which must be empty, by a link to source.
+func (Plain) Bind(source, target string, _ bool) error {
+	source, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(target); err != nil {
+		return err
+	}
+	return os.Symlink(source, target)
+}
+
+// Unmount removes the link.
+func (Plain) Unmount(target string) error {
+	if st, err := os.Lstat(target); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		return os.Remove(target)
+	}
+	return nil
+}
+
+// IsMountPoint is true for a link.
+func (Plain) IsMountPoint(path string) (bool, error) {
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && st.Mode()&fs.ModeSymlink != 0, err
+}
+
+// Under finds none.
+func (Plain) Under(string) ([]string, error) { return nil, nil }
+
+// OpenBeneath is Mounter's.
+func (Plain) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
+	return openBeneath(root, sub, mkdir)
+}
