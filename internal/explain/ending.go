@@ -16,7 +16,9 @@ func gone(in In) *Answer {
 	}
 	a := &Answer{State: "gone", Since: in.Entries[len(in.Entries)-1].At}
 	asked, _, wasAsked := newest[journal.Deleting](in, nil)
-	acted, _, byController := newest[journal.Acted](in, func(f journal.Acted) bool { return strings.Contains(f.Action, "delet") || strings.Contains(f.Action, "remov") })
+	acted, _, byController := newest[journal.Acted](in, func(f journal.Acted) bool {
+		return strings.Contains(f.Action, "delet") || strings.Contains(f.Action, "remov")
+	})
 	switch {
 	case byController:
 		a.Cause = fmt.Sprintf("The Pod was deleted by %s: %s.", acted.Controller, acted.Message)

@@ -81,7 +81,9 @@ func killedByProbe(in In, c container) (string, bool) {
 		return "", false
 	}
 	why := k.Cause
-	if p, _, ok := newest[journal.Probed](in, func(p journal.Probed) bool { return p.Container == c.spec.Name && p.Result == "failure" && p.Probe != "readiness" }); ok {
+	if p, _, ok := newest[journal.Probed](in, func(p journal.Probed) bool {
+		return p.Container == c.spec.Name && p.Result == "failure" && p.Probe != "readiness"
+	}); ok {
 		why += ": " + p.Message
 	}
 	return why, true

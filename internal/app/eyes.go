@@ -1,0 +1,216 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/trace"
+	"github.com/gantry-project/gantry/internal/trace/otlp"
+)
+
+// eye is what the subcommands that look at one Pod share.
+type eye struct {
+	out        io.Writer
+	kubeconfig string
+	namespace  string
+	output     string
+}
+
+func (e *eye) flags(c *cobra.Command, outputs string) {
+	c.Flags().StringVar(&e.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
+	c.Flags().StringVarP(&e.namespace, "namespace", "n", "", "namespace of the Pod (default: the kubeconfig's)")
+	c.Flags().StringVarP(&e.output, "output", "o", "", "form of the answer: "+outputs)
+}
+
+func (e *eye) open() (kubernetes.Interface, error) {
+	cfg, namespace, err := restConfig(e.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if e.namespace == "" {
+		e.namespace = namespace
+	}
+	return kubernetes.NewForConfig(cfg)
+}
+
+func newTrace(io IO) *cobra.Command {
+	e := &eye{out: io.Out}
+	all, endpoint := false, ""
+	c := &cobra.Command{
+		Use:   "trace pod/NAME",
+		Short: "Tell a Pod's life: every step from the write to its end, with times",
+		Long: "trace prints what the journal holds about a Pod: writes, queue, filters and scores, binding, every call to the runtime with its duration, probes, stop.\n" +
+			"It works after the Pod is gone and after Gantry was restarted, as far as the journal's bound reaches.",
+		Example: "  gantry trace pod/web\n  gantry trace pod/web -o tree\n  gantry trace pod/web -o json\n  gantry trace pod/web --otlp 127.0.0.1:4317",
+		Args:    exactlyOne("a Pod: pod/NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			lives, err := e.lives(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if !all {
+				lives = lives[len(lives)-1:]
+			}
+			for _, l := range lives {
+				if endpoint != "" {
+					if err := otlp.Send(c.Context(), endpoint, l); err != nil {
+						return withFix(err, "check that a collector takes OTLP over gRPC at %s", endpoint)
+					}
+				}
+				if err := e.writeLife(l); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	e.flags(c, "timeline (default), tree, json")
+	c.Flags().BoolVar(&all, "all", false, "every Pod that had this name, not only the last")
+	c.Flags().StringVar(&endpoint, "otlp", "", "also send the spans to this OpenTelemetry collector (host:port, OTLP over gRPC)")
+	return c
+}
+
+func (e *eye) lives(ctx context.Context, arg string) ([]trace.Life, error) {
+	name, err := podName(arg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := readJournal(ctx, client, e.namespace, name)
+	if errors.Is(err, errNoJournal) {
+		return nil, withFix(err, "trace needs Gantry's journal; `gantry why` also works on any Kubernetes")
+	}
+	if err != nil {
+		return nil, err
+	}
+	lives := trace.Lives(entries)
+	if len(lives) == 0 {
+		return nil, withFix(fmt.Errorf("the journal holds nothing about pod %s in namespace %s", name, e.namespace), "check name and namespace (-n); the journal keeps the newest entries only")
+	}
+	return lives, nil
+}
+
+func (e *eye) writeLife(l trace.Life) error {
+	switch e.output {
+	case "", "timeline":
+		return l.WriteTimeline(e.out)
+	case "tree":
+		return l.WriteTree(e.out)
+	case "json":
+		return writeJSON(e.out, l)
+	}
+	return usageError{fmt.Errorf("output %q: must be timeline, tree or json", e.output)}
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func newWhy(io IO) *cobra.Command {
+	e := &eye{out: io.Out}
+	c := &cobra.Command{
+		Use:     "why pod/NAME",
+		Short:   "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do",
+		Long:    "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by itself, and what a person can do.",
+		Example: "  gantry why pod/web\n  gantry why pod/web -n prod -o json",
+		Args:    exactlyOne("a Pod: pod/NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			in, err := e.gather(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			a := explain.Why(in)
+			switch e.output {
+			case "", "text":
+				return a.WriteText(e.out, in.Now)
+			case "json":
+				return writeJSON(e.out, a)
+			}
+			return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+		},
+	}
+	e.flags(c, "text (default), json")
+	return c
+}
+
+// gather reads what an answer is made from. Without a journal (another Kubernetes) the Pod, its node and its events have to do.
+func (e *eye) gather(ctx context.Context, arg string) (explain.In, error) {
+	in := explain.In{Now: time.Now()}
+	name, err := podName(arg)
+	if err != nil {
+		return in, err
+	}
+	client, err := e.open()
+	if err != nil {
+		return in, err
+	}
+	in.Ref = journal.Ref{Namespace: e.namespace, Name: name}
+	if in.Pod, err = findPod(ctx, client, e.namespace, name); err != nil {
+		return in, err
+	}
+	entries, err := readJournal(ctx, client, e.namespace, name)
+	if err != nil && !errors.Is(err, errNoJournal) && !apierrors.IsForbidden(err) {
+		return in, err
+	}
+	lives := trace.Lives(entries)
+	for _, l := range lives {
+		if in.Pod == nil || l.Ref.UID == string(in.Pod.UID) {
+			in.Entries, in.Ref.UID = l.Entries, l.Ref.UID
+		}
+	}
+	if in.Pod == nil && len(in.Entries) == 0 {
+		return in, withFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one", name, e.namespace), "check name and namespace (-n)")
+	}
+	return in, e.around(ctx, client, &in)
+}
+
+// around reads node and events of a Pod that is there.
+func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *explain.In) error {
+	if in.Pod == nil {
+		return nil
+	}
+	if node := in.Pod.Spec.NodeName; node != "" {
+		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err == nil {
+			in.Node = n
+		} else if apierrors.IsForbidden(err) {
+			in.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}} // there, as far as this asker may know
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	about := fields.SelectorFromSet(fields.Set{"involvedObject.name": in.Pod.Name, "involvedObject.uid": string(in.Pod.UID)}).String()
+	events, err := client.CoreV1().Events(e.namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
+	if err == nil {
+		in.Events = events.Items
+	}
+	return nil
+}
+
+// exactlyOne is cobra.ExactArgs with a message that says what is missing.
+func exactlyOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return usageError{fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help")}
+	}
+}

@@ -1,0 +1,23 @@
+package app
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+
+	"github.com/gantry-project/gantry/internal/containerd"
+)
+
+// runKubectl is kubectl itself, with the kubeconfig that `gantry up` wrote unless another one is named.
+func runKubectl(args []string) int {
+	if os.Getenv("KUBECONFIG") == "" {
+		if path := defaultKubeconfig(); path != "" {
+			os.Setenv("KUBECONFIG", path)
+		}
+	}
+	os.Args = append([]string{"kubectl"}, args...)
+	return cli.Run(kubectl.NewDefaultKubectlCommand())
+}
+
+func runContainerd(args []string) int { return containerd.Main(args) }
