@@ -1,0 +1,286 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
+)
+
+// Identity returns the node a user speaks for. A user named as a node but outside the group is no node.
+func Identity(who user.Info) (name string, isNode bool) {
+	if who == nil || !strings.HasPrefix(who.GetName(), "system:node:") || !slices.Contains(who.GetGroups(), user.NodesGroup) {
+		return "", false
+	}
+	return strings.TrimPrefix(who.GetName(), "system:node:"), true
+}
+
+// Authorizer decides about requests of node agents: allow or no opinion.
+type Authorizer struct {
+	Index  *Index
+	Synced func() bool         // whether the index has seen all Pods
+	Rules  []rbacv1.PolicyRule // of the role system:node, for what the index says nothing about
+	// Patience is how long a node may be ahead of the index: it can hear of its new Pod first. A request that would be refused waits so long
+	// for the index to learn better.
+	Patience time.Duration
+}
+
+// Authorize implements authorizer.Authorizer.
+func (z *Authorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	node, ok := Identity(a.GetUser())
+	if !ok {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	if node == "" {
+		return authorizer.DecisionNoOpinion, fmt.Sprintf("unknown node for user %q", a.GetUser().GetName()), nil
+	}
+	if a.IsResourceRequest() {
+		if decide := z.special(a.GetAPIGroup(), a.GetResource()); decide != nil {
+			yes, reason := decide(ctx, node, a)
+			if yes {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, reason, nil
+		}
+	}
+	for i := range z.Rules {
+		if rbac.Allows(&z.Rules[i], a) {
+			return authorizer.DecisionAllow, "", nil
+		}
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// ConditionsAwareAuthorize implements authorizer.Authorizer: nodes know no conditions.
+func (z *Authorizer) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(z.Authorize(ctx, a))
+}
+
+// EvaluateConditions implements authorizer.Authorizer: there are none to evaluate.
+func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}
+
+type decision func(ctx context.Context, node string, a authorizer.Attributes) (bool, string)
+
+// special returns the rule for a resource that is not decided by the role alone; nil for others.
+func (z *Authorizer) special(group, resource string) decision {
+	switch group + "/" + resource {
+	case "/secrets", "/configmaps":
+		return z.read
+	case "/persistentvolumeclaims":
+		return z.claim
+	case "/persistentvolumes", "resource.k8s.io/resourceclaims", "storage.k8s.io/volumeattachments":
+		return z.get
+	case "/serviceaccounts":
+		return z.token
+	case "/nodes":
+		return nodes
+	case "/pods":
+		return z.pods
+	case "coordination.k8s.io/leases":
+		return lease
+	case "storage.k8s.io/csinodes":
+		return csiNode
+	case "resource.k8s.io/resourceslices":
+		return z.slices
+	}
+	return nil
+}
+
+func (z *Authorizer) related(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	if a.GetName() == "" {
+		return false, "No Object name found"
+	}
+	if z.Synced != nil && !z.Synced() {
+		return false, "the relations between nodes and objects are not known yet: try again"
+	}
+	if !z.needs(ctx, node, a) {
+		return false, fmt.Sprintf("no relationship found between node '%s' and this object", node)
+	}
+	return true, ""
+}
+
+func (z *Authorizer) needs(ctx context.Context, node string, a authorizer.Attributes) bool {
+	var limit <-chan time.Time
+	for {
+		moved := z.Index.Moved()
+		if z.Index.Needs(node, a.GetResource(), a.GetNamespace(), a.GetName()) {
+			return true
+		}
+		if z.Patience <= 0 {
+			return false
+		}
+		if limit == nil {
+			t := time.NewTimer(z.Patience)
+			defer t.Stop()
+			limit = t.C
+		}
+		select {
+		case <-moved:
+		case <-limit:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (z *Authorizer) read(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	switch {
+	case a.GetVerb() != "get" && a.GetVerb() != "list" && a.GetVerb() != "watch":
+		return false, "can only read resources of this type"
+	case a.GetSubresource() != "":
+		return false, "cannot read subresource"
+	case a.GetNamespace() == "":
+		return false, "can only read namespaced object of this type"
+	}
+	return z.related(ctx, node, a)
+}
+
+func (z *Authorizer) get(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	switch {
+	case a.GetVerb() != "get":
+		return false, "can only get individual resources of this type"
+	case a.GetSubresource() != "":
+		return false, "cannot get subresource"
+	}
+	return z.related(ctx, node, a)
+}
+
+func (z *Authorizer) claim(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	if a.GetSubresource() != "status" {
+		return z.get(ctx, node, a)
+	}
+	switch a.GetVerb() {
+	case "get", "update", "patch":
+		return z.related(ctx, node, a)
+	}
+	return false, "can only get/update/patch this type"
+}
+
+func (z *Authorizer) token(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	if a.GetVerb() == "get" && a.GetSubresource() == "" { // image credentials and the like are looked up by the account
+		return z.related(ctx, node, a)
+	}
+	if a.GetVerb() != "create" || a.GetSubresource() != "token" {
+		return false, "can only create tokens for individual service accounts"
+	}
+	return z.related(ctx, node, a)
+}
+
+func nodes(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+	switch a.GetSubresource() {
+	case "":
+		switch a.GetVerb() {
+		case "create", "update", "patch": // which node, NodeRestriction sees to
+			return true, ""
+		case "get", "list", "watch":
+			switch a.GetName() {
+			case node:
+				return true, ""
+			case "":
+				return false, fmt.Sprintf("node '%s' cannot read all nodes, only its own Node object", node)
+			}
+			return false, fmt.Sprintf("node '%s' cannot read '%s', only its own Node object", node, a.GetName())
+		}
+	case "status":
+		if a.GetVerb() == "update" || a.GetVerb() == "patch" {
+			return true, ""
+		}
+	}
+	return false, ""
+}
+
+func (z *Authorizer) pods(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	switch a.GetSubresource() {
+	case "":
+		switch a.GetVerb() {
+		case "get":
+			return z.get(ctx, node, a)
+		case "list", "watch":
+			if selects(a, "spec.nodeName", node) {
+				return true, ""
+			}
+			return false, "can only list/watch pods with spec.nodeName field selector"
+		case "create", "delete": // of mirror Pods and its own; NodeRestriction sees to it
+			return true, ""
+		}
+	case "status":
+		return a.GetVerb() == "update" || a.GetVerb() == "patch", ""
+	case "eviction":
+		return a.GetVerb() == "create", ""
+	}
+	return false, ""
+}
+
+// selects tells whether a request's field selector demands that a field equals a value.
+func selects(a authorizer.Attributes, field, value string) bool {
+	reqs, err := a.GetFieldSelector()
+	if err != nil {
+		return false
+	}
+	for _, r := range reqs {
+		if r.Field == field && (r.Operator == selection.Equals || r.Operator == selection.DoubleEquals) && r.Value == value {
+			return true
+		}
+	}
+	return false
+}
+
+func lease(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+	switch a.GetVerb() {
+	case "get", "create", "update", "patch", "delete":
+	default:
+		return false, "can only get, create, update, patch, or delete a node lease"
+	}
+	if a.GetNamespace() != corev1.NamespaceNodeLease {
+		return false, fmt.Sprintf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
+	}
+	if a.GetVerb() != "create" && a.GetName() != node { // the name of a new one, NodeRestriction sees to
+		return false, "can only access node lease with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func csiNode(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+	switch a.GetVerb() {
+	case "get", "create", "update", "patch", "delete":
+	default:
+		return false, "can only get, create, update, patch, or delete a CSINode"
+	}
+	if a.GetSubresource() != "" {
+		return false, "cannot authorize CSINode subresources"
+	}
+	if a.GetVerb() != "create" && a.GetName() != node {
+		return false, "can only access CSINode with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func (z *Authorizer) slices(ctx context.Context, node string, a authorizer.Attributes) (bool, string) {
+	if a.GetSubresource() != "" {
+		return false, "cannot authorize ResourceSlice subresources"
+	}
+	switch a.GetVerb() {
+	case "create": // for which node, NodeRestriction sees to
+		return true, ""
+	case "get", "update", "patch", "delete":
+		return z.related(ctx, node, a)
+	case "list", "watch", "deletecollection":
+		if selects(a, "spec.nodeName", node) {
+			return true, ""
+		}
+		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	}
+	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Feed keeps an Index from the API. It stores nothing but the index.
+type Feed struct {
+	Client kubernetes.Interface
+	Index  *Index
+	pods   atomic.Bool
+	pvs    atomic.Bool
+	vas    atomic.Bool
+}
+
+// Synced tells whether everything there was has been seen.
+func (f *Feed) Synced() bool { return f.pods.Load() && f.pvs.Load() && f.vas.Load() }
+
+// Run follows the API until the context ends.
+func (f *Feed) Run(ctx context.Context) {
+	c := f.Client
+	go follow(ctx, &corev1.Pod{}, podStore{f}, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.CoreV1().Pods("").List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.CoreV1().Pods("").Watch(ctx, o)
+		},
+	})
+	go follow(ctx, &corev1.PersistentVolume{}, volumeStore{f}, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.CoreV1().PersistentVolumes().List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.CoreV1().PersistentVolumes().Watch(ctx, o)
+		},
+	})
+	go follow(ctx, &storagev1.VolumeAttachment{}, namedStore{f.Index, "volumeattachments", attachedTo, &f.vas, map[string]bool{}}, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.StorageV1().VolumeAttachments().List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.StorageV1().VolumeAttachments().Watch(ctx, o)
+		},
+	})
+}
+
+// RunSlices follows ResourceSlices too; for servers that serve them.
+func (f *Feed) RunSlices(ctx context.Context) {
+	c := f.Client
+	go follow(ctx, &resourcev1.ResourceSlice{}, namedStore{f.Index, "resourceslices", sliceOf, &atomic.Bool{}, map[string]bool{}}, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.ResourceV1().ResourceSlices().List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.ResourceV1().ResourceSlices().Watch(ctx, o)
+		},
+	})
+}
+
+func follow(ctx context.Context, example runtime.Object, store cache.ReflectorStore, lw *cache.ListWatch) {
+	cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{Name: fmt.Sprintf("auth/node %T", example)}).RunWithContext(ctx)
+}
+
+type podStore struct{ *Feed }
+
+func (s podStore) Add(obj any) error    { s.Index.SetPod(obj.(*corev1.Pod)); return nil }
+func (s podStore) Update(obj any) error { return s.Add(obj) }
+func (s podStore) Resync() error        { return nil }
+
+func (s podStore) Delete(obj any) error {
+	p := obj.(*corev1.Pod)
+	s.Index.DropPod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	return nil
+}
+
+func (s podStore) Replace(list []any, _ string) error {
+	pods := make([]*corev1.Pod, 0, len(list))
+	for _, obj := range list {
+		pods = append(pods, obj.(*corev1.Pod))
+	}
+	s.Index.ReplacePods(pods)
+	s.Feed.pods.Store(true)
+	return nil
+}
+
+type volumeStore struct{ *Feed }
+
+func (s volumeStore) Add(obj any) error {
+	s.Index.SetVolume(obj.(*corev1.PersistentVolume))
+	return nil
+}
+func (s volumeStore) Update(obj any) error { return s.Add(obj) }
+func (s volumeStore) Resync() error        { return nil }
+
+func (s volumeStore) Delete(obj any) error {
+	s.Index.DropVolume(obj.(*corev1.PersistentVolume).Name)
+	return nil
+}
+
+func (s volumeStore) Replace(list []any, _ string) error {
+	s.Index.keepVolumes(list)
+	s.Feed.pvs.Store(true)
+	return nil
+}
+
+func (x *Index) keepVolumes(list []any) {
+	keep := map[string]bool{}
+	for _, obj := range list {
+		pv := obj.(*corev1.PersistentVolume)
+		keep[pv.Name] = true
+		x.SetVolume(pv)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for name := range x.pvs {
+		if !keep[name] {
+			x.unsetVolume(name)
+		}
+	}
+}
+
+// namedStore takes objects that name one node.
+type namedStore struct {
+	index  *Index
+	kind   string
+	node   func(obj any) (name, node string)
+	synced *atomic.Bool
+	seen   map[string]bool // only the reflector's goroutine touches it
+}
+
+func attachedTo(obj any) (string, string) {
+	va := obj.(*storagev1.VolumeAttachment)
+	return va.Name, va.Spec.NodeName
+}
+
+func sliceOf(obj any) (string, string) {
+	s := obj.(*resourcev1.ResourceSlice)
+	if s.Spec.NodeName == nil {
+		return s.Name, ""
+	}
+	return s.Name, *s.Spec.NodeName
+}
+
+func (s namedStore) Add(obj any) error {
+	name, node := s.node(obj)
+	s.seen[name] = true
+	s.index.SetNamed(s.kind, name, node)
+	return nil
+}
+
+func (s namedStore) Update(obj any) error { return s.Add(obj) }
+func (s namedStore) Resync() error        { return nil }
+
+func (s namedStore) Delete(obj any) error {
+	name, _ := s.node(obj)
+	delete(s.seen, name)
+	s.index.SetNamed(s.kind, name, "")
+	return nil
+}
+
+func (s namedStore) Replace(list []any, _ string) error {
+	keep := map[string]bool{}
+	for _, obj := range list {
+		name, _ := s.node(obj)
+		keep[name] = true
+		_ = s.Add(obj)
+	}
+	for name := range s.seen {
+		if !keep[name] {
+			delete(s.seen, name)
+			s.index.SetNamed(s.kind, name, "")
+		}
+	}
+	s.synced.Store(true)
+	return nil
+}

@@ -1,0 +1,73 @@
+package token
+
+import (
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
+)
+
+// Claims are what a service-account token says.
+type Claims struct {
+	jwt.Claims
+	Private *Private `json:"kubernetes.io,omitempty"`
+}
+
+// Private is the claim kubernetes.io.
+type Private struct {
+	Namespace      string           `json:"namespace,omitempty"`
+	ServiceAccount Bound            `json:"serviceaccount,omitempty"`
+	Pod            *Bound           `json:"pod,omitempty"`
+	Secret         *Bound           `json:"secret,omitempty"`
+	Node           *Bound           `json:"node,omitempty"`
+	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
+}
+
+// Bound names an object a token is bound to.
+type Bound struct {
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
+}
+
+// Wish is what a token is asked to say. At most one of Pod, Secret and Node binds it; a Node beside a Pod only informs.
+type Wish struct {
+	Account   *corev1.ServiceAccount
+	Pod       *corev1.Pod
+	Secret    *corev1.Secret
+	Node      *corev1.Node
+	Audiences []string
+	Life      time.Duration
+	WarnAfter time.Duration // use after this is answered but warned about; 0 means never
+	ID        string        // jti
+}
+
+// Claim writes a wish as claims, at the given time.
+func (w Wish) Claim(issuer string, now time.Time) Claims {
+	c := Claims{
+		Claims: jwt.Claims{
+			Issuer:   issuer,
+			Subject:  apiserverserviceaccount.MakeUsername(w.Account.Namespace, w.Account.Name),
+			Audience: jwt.Audience(w.Audiences),
+			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(w.Life)),
+			ID: w.ID,
+		},
+		Private: &Private{
+			Namespace:      w.Account.Namespace,
+			ServiceAccount: Bound{Name: w.Account.Name, UID: string(w.Account.UID)},
+		},
+	}
+	if w.Secret != nil {
+		c.Private.Secret = &Bound{w.Secret.Name, string(w.Secret.UID)}
+	}
+	if w.Pod != nil {
+		c.Private.Pod = &Bound{w.Pod.Name, string(w.Pod.UID)}
+	}
+	if w.Node != nil {
+		c.Private.Node = &Bound{w.Node.Name, string(w.Node.UID)}
+	}
+	if w.WarnAfter != 0 {
+		c.Private.WarnAfter = jwt.NewNumericDate(now.Add(w.WarnAfter))
+	}
+	return c
+}

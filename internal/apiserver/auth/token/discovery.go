@@ -1,0 +1,80 @@
+package token
+
+import (
+	"crypto"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Paths of the documents by which others check our tokens (OpenID Connect discovery).
+const (
+	ConfigPath = "/.well-known/openid-configuration"
+	JWKSPath   = "/openid/v1/jwks"
+)
+
+// Documents are the discovery documents of an issuer.
+type Documents struct{ config, keys []byte }
+
+// NewDocuments writes the documents. jwksURI is where JWKSPath can be reached from outside; empty means the issuer's own address.
+func NewDocuments(issuer, jwksURI string, pubs []crypto.PublicKey) (*Documents, error) {
+	if jwksURI == "" {
+		u, err := url.Parse(issuer)
+		if err != nil {
+			return nil, fmt.Errorf("service-account issuer %q: %w", issuer, err)
+		}
+		u.Path = JWKSPath
+		jwksURI = u.String()
+	}
+	algs, set := []string{}, jose.JSONWebKeySet{}
+	for _, pub := range pubs {
+		k, err := describe(pub)
+		if err != nil {
+			return nil, err
+		}
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: k.Key, KeyID: k.ID, Algorithm: string(k.Alg), Use: "sig"})
+		if !slices.Contains(algs, string(k.Alg)) {
+			algs = append(algs, string(k.Alg))
+		}
+	}
+	config, err := json.Marshal(struct {
+		Issuer    string   `json:"issuer"`
+		JWKSURI   string   `json:"jwks_uri"`
+		Responses []string `json:"response_types_supported"`
+		Subjects  []string `json:"subject_types_supported"`
+		Algs      []string `json:"id_token_signing_alg_values_supported"`
+	}{issuer, jwksURI, []string{"id_token"}, []string{"public"}, algs})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := json.Marshal(set)
+	if err != nil {
+		return nil, err
+	}
+	return &Documents{config, keys}, nil
+}
+
+// Config serves the configuration document.
+func (d *Documents) Config(w http.ResponseWriter, r *http.Request) {
+	serve(w, r, "application/json", d.config)
+}
+
+// Keys serves the key set.
+func (d *Documents) Keys(w http.ResponseWriter, r *http.Request) {
+	serve(w, r, "application/jwk-set+json", d.keys)
+}
+
+func serve(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	_, _ = w.Write(body)
+}
