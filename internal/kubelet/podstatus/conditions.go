@@ -20,14 +20,14 @@ const (
 	reasonFailed         = "PodFailed"
 )
 
-// owned are the conditions the kubelet writes; all others are passed through.
-var owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled}
+// Owned are the conditions the kubelet writes; all others are passed through.
+var Owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled}
 
 // conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the one shown.
 func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 	var out []v1.PodCondition
 	for _, c := range in.Pod.Status.Conditions {
-		if !slices.Contains(owned, c.Type) {
+		if !slices.Contains(Owned, c.Type) {
 			out = append(out, c)
 		}
 	}

@@ -47,6 +47,9 @@ func Generate(in In) v1.PodStatus {
 	if in.Refusal != nil {
 		return refused(in, s)
 	}
+	if ph := in.Pod.Status.Phase; (ph == v1.PodFailed || ph == v1.PodSucceeded) && len(in.Seen.Containers) == 0 {
+		return s // ended before it began, or so long ago that nobody knows more
+	}
 	addresses(in, &s)
 	containers(in, &s)
 	phase := Phase(in, s)

@@ -1,0 +1,182 @@
+package podworker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// decide looks, learns facts, tells the status, and plans.
+func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
+	now := time.Now()
+	if err := w.look(ctx); err != nil {
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).V(1).Info("Cannot see the Pod in the runtime, trying again", "err", err)
+		}
+		return podplan.Plan{Wake: now.Add(time.Second)}
+	}
+	in := w.in(wish, now)
+	w.learn(ctx, wish, &in)
+	plan := podplan.Next(in)
+	w.tellStatus(in, wish, plan)
+	w.say(in, plan)
+	if plan.Done && !w.life.over {
+		w.life.over = true
+		if in.Remove {
+			w.put(journal.Released{})
+			if !wish.Gone && in.Pod.DeletionTimestamp != nil {
+				w.pool.d.Statuses.Finish(wish.Pod)
+			}
+		}
+	}
+	w.life.over = plan.Done
+	if plan.Done || in.End != nil {
+		return plan
+	}
+	return w.refreshed(ctx, in, plan)
+}
+
+// look reads the runtime's state unless the last look still holds.
+func (w *worker) look(ctx context.Context) error {
+	if w.life.fresh {
+		return nil
+	}
+	seen, err := w.pool.d.Look.Look(ctx, w.uid)
+	if err != nil {
+		return err
+	}
+	w.life.seen, w.life.fresh = seen, true
+	return nil
+}
+
+// in gathers everything a decision depends on.
+func (w *worker) in(wish *Wish, now time.Time) podplan.In {
+	pod := w.pod(wish)
+	in := podplan.In{
+		Pod: pod, Seen: podstatus.Remember(w.life.seen, pod.Status), Facts: w.life.facts, End: wish.End,
+		Remove: wish.End != nil && (wish.Gone || pod.DeletionTimestamp != nil),
+		Tries:  w.life.tries, Limits: w.pool.d.Limits, Now: now,
+	}
+	in.Health = w.health(in)
+	return in
+}
+
+// learn turns what was seen and asked for into facts.
+func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
+	f := &w.life.facts
+	if f.Accepted.IsZero() && f.Refused.IsZero() && in.End == nil {
+		w.accept(ctx, wish, in)
+	}
+	in.Facts = *f
+	if end := podplan.Ending(*in); end != nil && f.StopAsked.IsZero() {
+		f.StopAsked = in.Now
+		w.put(journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
+		if end.Reason == podplan.DeadlineReason {
+			w.pool.d.Events.Deadline(in.Pod, end.Reason, end.Message)
+		}
+	}
+	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() {
+		f.AllStopped = in.Now
+	}
+	in.Facts = *f
+}
+
+// accept admits the Pod, unless an older one holds its name. A Pod that was admitted before this kubelet began is not asked again.
+func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
+	if !w.pool.claim(w.name, w.uid) {
+		w.wait("an older Pod of this name to leave the node", "")
+		return
+	}
+	before := in.Pod.Status.StartTime != nil || len(in.Seen.Sandboxes) > 0
+	if !before {
+		if no := w.judge(in.Pod); no != nil {
+			w.life.facts.Refused, w.life.refusal = in.Now, no
+			w.put(journal.Refused{Reason: string(no.Code), Message: no.Detail})
+			w.pool.d.Events.Pod(in.Pod, v1.EventTypeWarning, string(no.Code), no.Detail)
+			klog.FromContext(ctx).Info("Pod refused", "reason", no.Code, "detail", no.Detail)
+			return
+		}
+	}
+	w.life.facts.Accepted = in.Now
+	if t := in.Pod.Status.StartTime; t != nil {
+		w.life.facts.Accepted = t.Time
+	}
+	w.put(journal.Accepted{Source: wish.Source})
+	w.show(in.Pod)
+}
+
+// judge asks admission, one Pod at a time, so that two do not take the same room.
+func (w *worker) judge(pod *v1.Pod) *reason.Refusal {
+	w.pool.admit.Lock()
+	defer w.pool.admit.Unlock()
+	no := w.pool.d.Admit(pod, w.pool.others(w.uid))
+	if no == nil {
+		w.mu.Lock()
+		w.seen.Stage = podplan.Preparing
+		w.mu.Unlock()
+	}
+	return no
+}
+
+// show makes the Pod and its stage visible to others.
+func (w *worker) show(pod *v1.Pod) {
+	w.mu.Lock()
+	w.seen = View{Pod: pod, Source: w.wish.Load().Source, Stage: w.life.facts.Stage(), Seen: w.life.seen}
+	w.mu.Unlock()
+}
+
+// refreshed brings volumes up to date from time to time while the Pod runs, and wakes for the next time.
+func (w *worker) refreshed(ctx context.Context, in podplan.In, plan podplan.Plan) podplan.Plan {
+	if in.Facts.Stage() != podplan.Active || !refreshable(in.Pod) || len(plan.Do) > 0 {
+		return plan
+	}
+	due := w.life.refresh.Add(w.pool.d.Refresh)
+	if !in.Now.Before(due) {
+		w.life.refresh = in.Now
+		due = in.Now.Add(w.pool.d.Refresh)
+		if err := w.pool.d.Hands.Refresh(ctx, in.Pod); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Cannot refresh the Pod's volumes")
+		}
+	}
+	if plan.Wake.IsZero() || due.Before(plan.Wake) {
+		plan.Wake = due
+	}
+	return plan
+}
+
+// refreshable tells whether a Pod has volumes whose content follows API objects.
+func refreshable(pod *v1.Pod) bool {
+	for _, v := range pod.Spec.Volumes {
+		if v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// wait states what the Pod waits for, once.
+func (w *worker) wait(what, next string) {
+	key := "wait " + what
+	if w.life.said[key] {
+		return
+	}
+	w.life.said[key] = true
+	w.put(journal.Waiting{For: what, Since: time.Now(), Next: next})
+}
+
+// refusalOf finds the refusal in an error, or makes one of it.
+func refusalOf(err error, code reason.Code) *reason.Refusal {
+	var r *reason.Refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	return &reason.Refusal{Code: code, By: "kubelet", Detail: err.Error(), Err: err}
+}

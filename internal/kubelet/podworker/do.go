@@ -1,0 +1,145 @@
+package podworker
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// do has a plan carried out in a goroutine of its own and listens to the bell meanwhile: a tighter wish interrupts it, anything new is told.
+func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
+	w.put(plan.Fact())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan result, 1)
+	hooks := make(chan hook)
+	job := job{pod: w.pod(wish), seen: w.life.seen, actions: plan.Do}
+	go w.perform(ctx, job, results, hooks)
+	for {
+		select {
+		case h := <-hooks:
+			w.life.hooking[h.container] = h.runs
+		case r := <-results:
+			w.life.fresh = false
+			w.account(ctx, r)
+			return
+		case <-w.bell:
+			w.heed()
+			newer := w.wish.Load()
+			if tighter(newer.End, wish.End) {
+				cancel()
+				continue
+			}
+			w.glance(ctx, newer)
+		}
+	}
+}
+
+// result is how far a plan went.
+type result struct {
+	done   []podplan.Action
+	failed podplan.Action // nil when all were done
+	err    error
+}
+
+type hook struct {
+	container string
+	runs      bool
+}
+
+// job is what is carried out, and on which view of the Pod it was decided.
+type job struct {
+	pod     *v1.Pod
+	seen    podplan.Observed
+	actions []podplan.Action
+}
+
+// perform carries actions out in order up to the first that fails.
+func (w *worker) perform(ctx context.Context, j job, results chan<- result, hooks chan<- hook) {
+	var r result
+	for _, a := range j.actions {
+		err := ctx.Err()
+		if err == nil {
+			err = w.pool.d.Hands.Do(ctx, j.pod, a, j.seen, func(c string, runs bool) { hooks <- hook{c, runs} })
+		}
+		if err != nil {
+			r.failed, r.err = a, err
+			break
+		}
+		r.done = append(r.done, a)
+	}
+	results <- r
+}
+
+// account turns the result of a plan into facts and failed tries.
+func (w *worker) account(ctx context.Context, r result) {
+	now := time.Now()
+	for _, a := range r.done {
+		delete(w.life.tries, tryName(a))
+		switch a := a.(type) {
+		case podplan.Furnish:
+			w.life.facts.Furnished, w.life.refresh = now, now
+		case podplan.Release:
+			w.life.facts.Released = now
+			if a.Logs {
+				w.life.facts.Removed = now
+			}
+		}
+	}
+	if r.failed == nil || ctx.Err() != nil {
+		return
+	}
+	name := tryName(r.failed)
+	t := w.life.tries[name]
+	no := refusalOf(r.err, codeOf(r.failed))
+	if t.Refusal == nil || t.Refusal.Error() != no.Error() {
+		klog.FromContext(ctx).Info("Cannot go on with the Pod", "action", r.failed.Line(), "err", r.err)
+		w.put(journal.Waiting{For: r.failed.Line() + ": " + no.Error(), Since: now, Next: "tries again", Fix: no.Fix})
+	}
+	t.Refusal, t.At, t.Count = no, now, t.Count+1
+	w.life.tries[name] = t
+}
+
+// tryName is under which name failures of an action are counted.
+func tryName(a podplan.Action) string {
+	switch a := a.(type) {
+	case podplan.Start:
+		return a.Name
+	case podplan.Furnish:
+		return podplan.FurnishTry
+	case podplan.CreateSandbox:
+		return podplan.SandboxTry
+	case podplan.Stop, podplan.StopSandbox:
+		return podplan.StopTry
+	}
+	return podplan.ReleaseTry
+}
+
+func codeOf(a podplan.Action) reason.Code {
+	switch a.(type) {
+	case podplan.Start:
+		return reason.CreateContainerError
+	case podplan.Furnish:
+		return reason.FailedMount
+	case podplan.CreateSandbox:
+		return reason.FailedCreatePodSandBox
+	case podplan.Stop, podplan.StopSandbox:
+		return reason.FailedStop
+	}
+	return reason.FailedRelease
+}
+
+// glance tells the API what happens while something is being done: nothing is decided.
+func (w *worker) glance(ctx context.Context, wish *Wish) {
+	if err := w.look(ctx); err != nil {
+		return
+	}
+	in := w.in(wish, time.Now())
+	w.tellStatus(in, wish, podplan.Plan{})
+}

@@ -1,0 +1,170 @@
+package podworker
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+// Pool holds the workers, one per uid.
+type Pool struct {
+	d Deps
+
+	mu      sync.Mutex
+	ctx     context.Context
+	wg      sync.WaitGroup
+	workers map[types.UID]*worker
+	names   map[types.NamespacedName]types.UID // who holds a name on this node
+	admit   sync.Mutex                         // admission looks at one Pod at a time
+}
+
+// New returns a Pool; Start makes it work.
+func New(d Deps) *Pool {
+	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}}
+}
+
+// Start lets workers begin; they end with ctx. Wait waits for them.
+func (p *Pool) Start(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ctx = ctx
+	for _, w := range p.workers {
+		p.run(w)
+	}
+}
+
+// Wait returns when all workers have ended.
+func (p *Pool) Wait() { p.wg.Wait() }
+
+func (p *Pool) run(w *worker) {
+	p.wg.Add(1)
+	go func() {
+		defer p.wg.Done()
+		w.run(p.ctx)
+	}()
+}
+
+// Tell brings a wish to its Pod's worker, which begins to exist with its first wish.
+func (p *Pool) Tell(n Wish) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.workers[n.Pod.UID]
+	if w == nil {
+		if n.Gone && n.Source != SourceRuntime {
+			return
+		}
+		w = newWorker(p, n)
+		p.workers[n.Pod.UID] = w
+		if p.ctx != nil {
+			p.run(w)
+		}
+		return
+	}
+	w.tell(n)
+}
+
+// SourceRuntime is the source of Pods that only the runtime knows.
+const SourceRuntime = "runtime"
+
+// Ring tells a worker that something of its Pod may have changed; false when there is no such worker.
+func (p *Pool) Ring(uid types.UID) bool {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w == nil {
+		return false
+	}
+	w.ring(looked)
+	return true
+}
+
+// Known tells whether there is a worker for the uid.
+func (p *Pool) Known(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.workers[uid] != nil
+}
+
+// View is one Pod as its worker sees it.
+type View struct {
+	Pod    *v1.Pod // with the newest status, written or not
+	Source string
+	Stage  podplan.Stage
+	Seen   podplan.Observed
+}
+
+// View returns one Pod; ok is false when it is not on this node.
+func (p *Pool) View(uid types.UID) (v View, ok bool) {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w == nil {
+		return View{}, false
+	}
+	return w.view(), true
+}
+
+// Views returns all Pods.
+func (p *Pool) Views() []View {
+	p.mu.Lock()
+	list := make([]*worker, 0, len(p.workers))
+	for _, w := range p.workers {
+		list = append(list, w)
+	}
+	p.mu.Unlock()
+	out := make([]View, 0, len(list))
+	for _, w := range list {
+		out = append(out, w.view())
+	}
+	return out
+}
+
+// claim gives a name to a uid if nobody else holds it.
+func (p *Pool) claim(n types.NamespacedName, uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if holder, held := p.names[n]; held && holder != uid {
+		return false
+	}
+	p.names[n] = uid
+	return true
+}
+
+// release gives a name back and wakes those who may wait for it.
+func (p *Pool) release(n types.NamespacedName, uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.names[n] != uid {
+		return
+	}
+	delete(p.names, n)
+	for _, w := range p.workers {
+		if w.name == n {
+			w.ring(looked)
+		}
+	}
+}
+
+// leave removes a worker that has ended for good.
+func (p *Pool) leave(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.workers[w.uid] == w {
+		delete(p.workers, w.uid)
+	}
+}
+
+// others are the Pods that take part of the node: admitted and not stopped.
+func (p *Pool) others(uid types.UID) []*v1.Pod {
+	var out []*v1.Pod
+	for _, v := range p.Views() {
+		if v.Pod.UID != uid && v.Stage > podplan.Waiting && v.Stage < podplan.Stopped {
+			out = append(out, v.Pod)
+		}
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+package podworker
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
+	"github.com/gantry-project/gantry/internal/reason"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+)
+
+// Looker sees the runtime; observe.Watcher is one.
+type Looker interface {
+	Look(ctx context.Context, uid types.UID) (podplan.Observed, error)
+}
+
+// Hands carry out actions; podexec.Hands are some.
+type Hands interface {
+	// Do performs one action. hooking is told when a postStart hook begins and ends. Errors are *reason.Refusal or wrap one.
+	Do(ctx context.Context, pod *v1.Pod, a podplan.Action, seen podplan.Observed, hooking func(container string, runs bool)) error
+	// Refresh brings volumes up to date whose content follows API objects.
+	Refresh(ctx context.Context, pod *v1.Pod) error
+	// Forget drops what the hands remember of a Pod that is gone.
+	Forget(uid types.UID)
+}
+
+// Statuses take statuses to the API; patch.Writer is one.
+type Statuses interface {
+	// Set makes the status known; it is written when it differs from what the API has.
+	Set(pod *v1.Pod, status v1.PodStatus)
+	// Finish deletes the Pod from the API after its last status, with grace 0 and its uid as precondition.
+	Finish(pod *v1.Pod)
+	// Drop forgets a Pod that is gone.
+	Drop(uid types.UID)
+}
+
+// Prober asks containers how they are; ask.Asker is one.
+type Prober interface {
+	Sync(pod *v1.Pod, podIP string, running []ask.Running)
+	Verdict(k probe.Key) (v probe.Verdict, ok bool)
+	Forget(uid types.UID)
+}
+
+// Deps is what workers work with.
+type Deps struct {
+	Look     Looker
+	Hands    Hands
+	Statuses Statuses
+	Probes   Prober
+	Admit    func(pod *v1.Pod, others []*v1.Pod) *reason.Refusal // nil: let in
+	Node     func() podstatus.Node
+	Events   *events.Recorder
+	Journal  journal.Sink
+	Limits   podplan.Limits
+	Refresh  time.Duration // between refreshes of volumes; 60 s when 0
+}

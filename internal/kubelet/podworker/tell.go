@@ -1,0 +1,146 @@
+package podworker
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+)
+
+// told is the newest status that was handed to the writer.
+type told struct{ status *v1.PodStatus }
+
+// over lays the newest told status over what the API has: the kubelet's fields from the former, others' conditions from the latter.
+func (t told) over(api v1.PodStatus) v1.PodStatus {
+	s := *t.status.DeepCopy()
+	mine := map[v1.PodConditionType]bool{}
+	for _, c := range podstatus.Owned {
+		mine[c] = true
+	}
+	var out []v1.PodCondition
+	for _, c := range api.Conditions {
+		if !mine[c.Type] {
+			out = append(out, c)
+		}
+	}
+	for _, c := range s.Conditions {
+		if mine[c.Type] {
+			out = append(out, c)
+		}
+	}
+	s.Conditions = out
+	s.NominatedNodeName, s.ResourceClaimStatuses, s.ExtendedResourceClaimStatus = api.NominatedNodeName, api.ResourceClaimStatuses, api.ExtendedResourceClaimStatus
+	if (api.Phase == v1.PodFailed || api.Phase == v1.PodSucceeded) && s.Phase != api.Phase {
+		s.Phase, s.Reason, s.Message = api.Phase, api.Reason, api.Message
+	}
+	return s
+}
+
+// tellStatus derives the status, hands it to the writer when there is somebody to read it, and states what changed.
+func (w *worker) tellStatus(in podplan.In, wish *Wish, plan podplan.Plan) {
+	w.exits(in)
+	if w.life.facts.Stage() == podplan.Waiting && in.End == nil && w.life.refusal == nil {
+		w.show(in.Pod)
+		return // nothing is known yet
+	}
+	s := podstatus.Generate(podstatus.In{
+		Pod: in.Pod, Seen: in.Seen, Facts: w.life.facts, End: podplan.Ending(in), Health: in.Health, Waiting: w.waiting(in, plan),
+		Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now,
+	})
+	w.changes(in.Pod.Status, s)
+	changed := w.life.told.status == nil || !equality.Semantic.DeepEqual(*w.life.told.status, s)
+	w.life.told.status = &s
+	pod := *wish.Pod
+	pod.Status = s
+	w.show(&pod)
+	if !wish.Gone && wish.Source != SourceRuntime && (changed || !equality.Semantic.DeepEqual(wish.Pod.Status, s)) {
+		w.pool.d.Statuses.Set(wish.Pod, s)
+	}
+}
+
+// waiting says why containers that do not run do not: a failed try, or a back-off of the plan.
+func (w *worker) waiting(in podplan.In, plan podplan.Plan) map[string]podstatus.Why {
+	out := map[string]podstatus.Why{}
+	for name, t := range in.Tries {
+		if !strings.HasPrefix(name, "/") {
+			out[name] = podstatus.Why{Reason: string(t.Refusal.Code), Message: t.Refusal.Detail}
+		}
+	}
+	for _, f := range plan.Say {
+		if b, ok := f.(journal.BackingOff); ok {
+			out[b.Container] = podstatus.Why{Reason: b.What, Message: b.Message}
+		}
+	}
+	return out
+}
+
+// say states the facts of a plan that the last plan did not have, and tells their events.
+func (w *worker) say(in podplan.In, plan podplan.Plan) {
+	said := map[string]bool{}
+	for key := range w.life.said {
+		if strings.HasPrefix(key, "wait ") {
+			said[key] = true
+		}
+	}
+	for _, f := range plan.Say {
+		key := journal.Kind(f) + f.Line()
+		if b, ok := f.(journal.BackingOff); ok {
+			key += b.Until.String()
+		}
+		said[key] = true
+		if w.life.said[key] {
+			continue
+		}
+		w.put(f)
+		if b, ok := f.(journal.BackingOff); ok {
+			w.pool.d.Events.BackOff(in.Pod, b.Container, podplan.FullName(in.Pod))
+		}
+	}
+	w.life.said = said
+}
+
+// changes states what changed between two statuses.
+func (w *worker) changes(old, s v1.PodStatus) {
+	if old.Phase != s.Phase {
+		w.put(journal.PhaseChanged{Phase: string(s.Phase), Reason: s.Reason, Message: s.Message})
+	}
+	for _, c := range s.Conditions {
+		was := v1.PodCondition{}
+		for _, o := range old.Conditions {
+			if o.Type == c.Type {
+				was = o
+			}
+		}
+		if was.Status != c.Status {
+			w.put(journal.ConditionChanged{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+		}
+	}
+}
+
+// exits states which containers have ended since the status before.
+func (w *worker) exits(in podplan.In) {
+	known := map[string]bool{}
+	for _, list := range [][]v1.ContainerStatus{in.Pod.Status.InitContainerStatuses, in.Pod.Status.ContainerStatuses, in.Pod.Status.EphemeralContainerStatuses} {
+		for _, st := range list {
+			for _, t := range []*v1.ContainerStateTerminated{st.State.Terminated, st.LastTerminationState.Terminated} {
+				if t != nil {
+					known[t.ContainerID] = true
+				}
+			}
+		}
+	}
+	for _, c := range in.Seen.Containers {
+		key := "wait exit " + c.ID
+		if c.State != podplan.Exited || c.Sandbox == "" || w.life.said[key] {
+			continue
+		}
+		w.life.said[key] = true
+		if _, alive := known[w.pool.d.Node().Runtime+"://"+c.ID]; !alive {
+			w.put(journal.ContainerExited{Container: c.Name, ID: c.ID, ExitCode: c.Exit.Code, Reason: c.Exit.Reason, Message: c.Exit.Message})
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package podworker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// worker is the life of one Pod. Fields below mu are read by others; all else belongs to run's goroutine.
+type worker struct {
+	pool *Pool
+	uid  types.UID
+	name types.NamespacedName
+	ref  journal.Ref
+	wish atomic.Pointer[Wish]
+	bell chan struct{} // capacity one: many rings, one look
+	why  atomic.Int32  // rung bits since the last look
+
+	life life
+	mu   sync.Mutex
+	seen View
+}
+
+// rung says why the bell rang.
+type rung = int32
+
+const (
+	wished rung = 1 << iota // a wish came
+	looked                  // the runtime or a probe has something new
+)
+
+// life is what the worker knows of its Pod.
+type life struct {
+	seen    podplan.Observed
+	fresh   bool // seen is the runtime's newest state, as far as was rung
+	facts   podplan.Facts
+	refusal *reason.Refusal
+	tries   map[string]podplan.Try
+	hooking map[string]bool
+	said    map[string]bool // facts of the last plan that were put
+	told    told
+	refresh time.Time // when volumes were last brought up to date
+	over    bool      // the plan is done: nothing is left to do for this wish
+}
+
+func newWorker(p *Pool, n Wish) *worker {
+	w := &worker{
+		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
+		ref:  journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
+		bell: make(chan struct{}, 1),
+		life: life{tries: map[string]podplan.Try{}, hooking: map[string]bool{}, said: map[string]bool{}},
+	}
+	w.wish.Store(&n)
+	w.seen = View{Pod: n.Pod, Source: n.Source}
+	w.ring(wished)
+	return w
+}
+
+// tell merges a wish into the one there is.
+func (w *worker) tell(n Wish) {
+	for old := w.wish.Load(); ; old = w.wish.Load() {
+		merged := tighten(*old, n)
+		if w.wish.CompareAndSwap(old, &merged) {
+			break
+		}
+	}
+	w.ring(wished)
+}
+
+func (w *worker) ring(why rung) {
+	w.why.Or(why)
+	select {
+	case w.bell <- struct{}{}:
+	default:
+	}
+}
+
+func (w *worker) view() View {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen
+}
+
+// run lives the Pod's life: look, decide, tell, act; sleep when there is nothing to do.
+func (w *worker) run(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pod", klog.KRef(w.name.Namespace, w.name.Name), "podUID", w.uid)
+	ctx = klog.NewContext(ctx, log)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		wish := w.wish.Load()
+		plan := w.decide(ctx, wish)
+		if w.life.over && w.leaves(wish) {
+			return
+		}
+		if len(plan.Do) > 0 {
+			w.do(ctx, wish, plan)
+			continue
+		}
+		if !plan.Wake.IsZero() {
+			timer.Reset(max(time.Until(plan.Wake), 0))
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-w.bell:
+			w.heed()
+		}
+	}
+}
+
+// heed notes why the bell rang.
+func (w *worker) heed() {
+	if w.why.Swap(0)&looked != 0 {
+		w.life.fresh = false
+	}
+}
+
+// leaves ends the worker when its Pod is off the node and nobody asks for it any more.
+func (w *worker) leaves(wish *Wish) bool {
+	if wish.End == nil {
+		return false
+	}
+	w.pool.release(w.name, w.uid)
+	if !wish.Gone {
+		return false // Finish was asked for; the source will say that the Pod is gone
+	}
+	w.pool.d.Statuses.Drop(w.uid)
+	w.pool.d.Probes.Forget(w.uid)
+	w.pool.d.Hands.Forget(w.uid)
+	w.pool.leave(w)
+	return true
+}
+
+// put states a fact about the Pod.
+func (w *worker) put(f journal.Fact) { w.pool.d.Journal.Put(w.ref, f) }
+
+// pod is the wished Pod with the newest status that was told, so that a decision does not depend on how fast the API is.
+func (w *worker) pod(wish *Wish) *v1.Pod {
+	if w.life.told.status == nil {
+		return wish.Pod
+	}
+	pod := *wish.Pod
+	pod.Status = w.life.told.over(wish.Pod.Status)
+	return &pod
+}
