@@ -1,0 +1,270 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/gantry-project/gantry/test/replay"
+)
+
+// Level is how equal an answer is.
+type Level int
+
+// From lenient to strict; each includes those before it.
+const (
+	Unequal  Level = iota
+	SameCode       // same code and reason
+	SameWhy        // and the same set of causes
+	Same           // same code, kept headers and body
+)
+
+// Result is the outcome of one case.
+type Result struct {
+	Family, Name string
+	Level        Level
+	Differences  []replay.Difference
+	Err          error // the case could not be replayed
+}
+
+// Run replays one case and compares every recorded answer.
+func Run(ctx context.Context, server Server, family string, c Case) Result {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	s := &session{server: server, vars: map[string]string{}}
+	defer s.clean(context.WithoutCancel(ctx))
+	r := Result{Family: family, Name: c.Name, Level: Same}
+	for _, q := range c.Setup {
+		a, err := s.send(ctx, q, "admin")
+		if err != nil || a.code >= 300 {
+			r.Level, r.Err = Unequal, fmt.Errorf("setup %s %s: code %d %s: %v", q.Method, q.Path, a.code, first(a.body, 200), err)
+			return r
+		}
+	}
+	for i, x := range append([]Exchange{{c.Request, c.Response}}, c.Then...) {
+		a, err := s.send(ctx, x.Request, c.As)
+		if err != nil {
+			r.Level, r.Err = Unequal, err
+			return r
+		}
+		diffs, level := judge(x, a, c.ManagedFields == "kept")
+		for _, d := range diffs {
+			if i > 0 {
+				d.Path = fmt.Sprintf("then[%d]%s", i-1, d.Path)
+			}
+			r.Differences = append(r.Differences, d)
+		}
+		r.Level = min(r.Level, level)
+	}
+	return r
+}
+
+func first(b []byte, n int) string {
+	if len(b) > n {
+		return string(b[:n]) + "…"
+	}
+	return string(b)
+}
+
+func judge(x Exchange, a answer, keepManaged bool) ([]replay.Difference, Level) {
+	want := x.Response
+	var out []replay.Difference
+	if want.Code != a.code {
+		out = append(out, replay.Difference{Path: "code", Want: fmt.Sprint(want.Code), Got: fmt.Sprintf("%d %s", a.code, first(a.body, 400))})
+		return out, Unequal
+	}
+	out = append(out, headers(want, a)...)
+	got := a.json()
+	switch {
+	case want.BodyLines != nil:
+		out = append(out, replay.Compare("lines", strip(want.BodyLines, keepManaged), strip(a.lines(), keepManaged))...)
+	case want.BodyText != nil:
+		out = append(out, replay.Compare("text", *want.BodyText, string(a.body))...)
+	case want.BodyPrefixHex != "":
+		if prefix, err := hex.DecodeString(want.BodyPrefixHex); err != nil || !strings.HasPrefix(string(a.body), string(prefix)) {
+			out = append(out, replay.Difference{Path: "body", Want: want.BodyPrefixHex, Got: hex.EncodeToString([]byte(first(a.body, 16)))})
+		}
+	default:
+		if strings.HasPrefix(x.Request.Path, "/openapi/") || x.Request.Path == "/" {
+			got = reduceOpenAPI(got)
+		}
+		out = append(out, replay.Compare("", want.Body, strip(got, keepManaged))...)
+	}
+	if want.DecodedToken != nil {
+		token, _ := dig(got, x.Request.DecodeToken)
+		out = append(out, replay.Compare("token", any(want.DecodedToken), decodeToken(fmt.Sprint(token)))...)
+	}
+	if len(out) == 0 {
+		return nil, Same
+	}
+	w, _ := want.Body.(map[string]any)
+	g, _ := got.(map[string]any)
+	if a.code < 400 {
+		return out, SameCode
+	}
+	if !reflect.DeepEqual(w["reason"], g["reason"]) {
+		return out, Unequal
+	}
+	if slices.EqualFunc(causes(w), causes(g), func(x, y string) bool { return len(replay.Compare("", x, y)) == 0 }) {
+		return out, SameWhy
+	}
+	return out, SameCode
+}
+
+func causes(v map[string]any) []string {
+	d, _ := v["details"].(map[string]any)
+	cs, _ := d["causes"].([]any)
+	out := make([]string, 0, len(cs))
+	for _, c := range cs {
+		raw, _ := json.Marshal(c)
+		out = append(out, string(raw))
+	}
+	sort.Strings(out)
+	return out
+}
+
+// kept are the answer headers that recordings keep.
+var kept = []string{"Content-Type", "Warning", "Retry-After", "Location", "Allow", "Www-Authenticate", "Accept-Post", "Accept-Patch", "Etag", "Deprecation"}
+
+func headers(want Response, a answer) []replay.Difference {
+	var out []replay.Difference
+	for _, name := range kept {
+		var w []string
+		switch v := want.Headers[name].(type) {
+		case string:
+			w = []string{v}
+		case []any:
+			for _, x := range v {
+				w = append(w, fmt.Sprint(x))
+			}
+		}
+		g := a.headers.Values(name)
+		if len(w) != len(g) {
+			out = append(out, replay.Difference{Path: "header " + name, Want: fmt.Sprint(w), Got: fmt.Sprint(g)})
+			continue
+		}
+		for i := range w {
+			for _, d := range replay.Compare("header "+name, w[i], g[i]) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// strip copies v without managedFields, unless they are kept.
+func strip(v any, keepManaged bool) any {
+	if keepManaged {
+		return v
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return v
+	}
+	var out any
+	if json.Unmarshal(raw, &out) != nil {
+		return v
+	}
+	replay.DropManagedFields(out)
+	return out
+}
+
+// reduceOpenAPI keeps of a document what the recordings keep: title, sorted paths, sorted schema names.
+func reduceOpenAPI(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	names := func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			out := make([]any, 0, len(v))
+			keys := make([]string, 0, len(v))
+			for k := range v {
+				keys = append(keys, k)
+			}
+			sort.Strings(keys)
+			for _, k := range keys {
+				out = append(out, k)
+			}
+			return out
+		case []any:
+			return v
+		}
+		return v
+	}
+	out := map[string]any{}
+	if p, ok := m["paths"]; ok {
+		out["paths"] = names(p)
+	}
+	if info, ok := m["info"].(map[string]any); ok {
+		out["info"] = map[string]any{"title": info["title"]}
+	}
+	if d, ok := m["definitions"]; ok {
+		out["definitions"] = names(d)
+	}
+	if c, ok := m["components"].(map[string]any); ok {
+		out["schemas"] = names(c["schemas"])
+	}
+	return out
+}
+
+func decodeToken(token string) any {
+	parts := strings.Split(token, ".")
+	out := map[string]any{}
+	for i, name := range []string{"header", "claims"} {
+		if i >= len(parts) {
+			return out
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
+		var v map[string]any
+		if err != nil || json.Unmarshal(raw, &v) != nil {
+			return out
+		}
+		out[name] = v
+	}
+	if c, ok := out["claims"].(map[string]any); ok {
+		exp, _ := c["exp"].(float64)
+		iat, _ := c["iat"].(float64)
+		c["lifetimeSeconds"] = exp - iat
+	}
+	return out
+}
+
+// Prepare sends the prelude and waits until namespace rec has its account and its CA.
+func Prepare(ctx context.Context, server Server, prelude []Request) error {
+	s := &session{server: server, vars: map[string]string{}}
+	for _, q := range prelude {
+		a, err := s.send(ctx, q, "admin")
+		if err != nil || a.code >= 300 && a.code != http.StatusConflict {
+			return fmt.Errorf("prelude %s %s: code %d %s: %v", q.Method, q.Path, a.code, first(a.body, 300), err)
+		}
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for _, path := range []string{"/api/v1/namespaces/rec/serviceaccounts/default", "/api/v1/namespaces/rec/configmaps/kube-root-ca.crt"} {
+		for {
+			a, err := s.send(ctx, Request{Method: http.MethodGet, Path: path}, "admin")
+			if err != nil {
+				return err
+			}
+			if a.code == http.StatusOK {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return fmt.Errorf("%s did not appear: %w", path, ctx.Err())
+			}
+		}
+	}
+	return nil
+}

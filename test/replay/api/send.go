@@ -1,0 +1,217 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Server is how to reach the server under test: one client per recorded user (admin, alice, bob, carol-cert, anonymous, invalid).
+type Server struct {
+	URL   string
+	Users map[string]*http.Client
+}
+
+// answer is what came back.
+type answer struct {
+	code    int
+	headers http.Header
+	body    []byte
+}
+
+func (a answer) json() any {
+	var v any
+	if json.Unmarshal(a.body, &v) != nil {
+		return nil
+	}
+	return v
+}
+
+func (a answer) lines() []any {
+	var out []any
+	s := bufio.NewScanner(bytes.NewReader(a.body))
+	s.Buffer(nil, 64<<20)
+	for s.Scan() {
+		var v any
+		if json.Unmarshal(s.Bytes(), &v) == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+
+// session replays one case: captured variables live as long.
+type session struct {
+	server Server
+	vars   map[string]string
+	made   []string // paths of objects that were created, newest last
+}
+
+func (s *session) fill(text string) string {
+	return variable.ReplaceAllStringFunc(text, func(m string) string {
+		if v, ok := s.vars[variable.FindStringSubmatch(m)[1]]; ok {
+			return v
+		}
+		return m
+	})
+}
+
+func (s *session) send(ctx context.Context, r Request, as string) (answer, error) {
+	if r.WaitSeconds > 0 {
+		select { // what the recording waited for has no signal of its own: a cache catching up, a deadline passing
+		case <-time.After(time.Duration(r.WaitSeconds * float64(time.Second))):
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		}
+	}
+	if r.As != "" {
+		as = r.As
+	}
+	client := s.server.Users[as]
+	if client == nil {
+		return answer{}, fmt.Errorf("no client for user %q", as)
+	}
+	req, err := s.request(ctx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s %s: reading the answer: %w", r.Method, r.Path, err)
+	}
+	a := answer{res.StatusCode, res.Header, body}
+	s.remember(r, a)
+	return a, nil
+}
+
+func (s *session) request(ctx context.Context, r Request) (*http.Request, error) {
+	var body io.Reader
+	hasBody := true
+	switch {
+	case r.BodyText != nil:
+		body = strings.NewReader(s.fill(*r.BodyText))
+	case r.BodyBase64 != nil:
+		raw, err := base64.StdEncoding.DecodeString(*r.BodyBase64)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(raw)
+	case r.BodyRepeat != nil:
+		body = strings.NewReader(r.BodyRepeat.Prefix + strings.Repeat(r.BodyRepeat.Unit, r.BodyRepeat.Count) + r.BodyRepeat.Suffix)
+	case r.Body != nil:
+		body = strings.NewReader(s.fill(string(r.Body)))
+	default:
+		hasBody = false
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, s.server.URL+s.fill(r.Path), body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "recorder/1.0")
+	if hasBody && r.Body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for k, v := range r.Headers {
+		if v == nil {
+			req.Header[http.CanonicalHeaderKey(k)] = nil
+			req.Header.Del(k)
+			continue
+		}
+		req.Header.Set(k, s.fill(*v))
+	}
+	return req, nil
+}
+
+func (s *session) remember(r Request, a answer) {
+	v := a.json()
+	for name, path := range r.Capture {
+		if x, ok := dig(v, path); ok {
+			s.vars[name] = fmt.Sprint(x)
+		}
+	}
+	if a.code == http.StatusCreated && (r.Method == http.MethodPost || r.Method == http.MethodPatch || r.Method == http.MethodPut) {
+		path, _, _ := strings.Cut(s.fill(r.Path), "?")
+		if r.Method == http.MethodPost {
+			name, ok := dig(v, "metadata.name")
+			if !ok || name == "" {
+				return
+			}
+			path += "/" + fmt.Sprint(name)
+		}
+		s.made = append(s.made, path)
+	}
+}
+
+// dig follows a dotted path with list indexes ("items.0.metadata.name").
+func dig(v any, path string) (any, bool) {
+	for _, key := range strings.Split(strings.NewReplacer("[", ".", "]", "").Replace(path), ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			var ok bool
+			if v, ok = x[key]; !ok {
+				return nil, false
+			}
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(key, &i); err != nil || i >= len(x) {
+				return nil, false
+			}
+			v = x[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, v != nil
+}
+
+// clean removes what the case made: grace 0, finalizers cleared; definitions and namespaces are waited for.
+func (s *session) clean(ctx context.Context) {
+	for i := len(s.made) - 1; i >= 0; i-- {
+		path := s.made[i]
+		del := Request{Method: http.MethodDelete, Path: path + "?gracePeriodSeconds=0"}
+		a, err := s.send(ctx, del, "admin")
+		if err != nil {
+			return
+		}
+		if f, ok := dig(a.json(), "metadata.finalizers"); ok && f != nil {
+			merge := "application/merge-patch+json"
+			s.send(ctx, Request{Method: http.MethodPatch, Path: path, Headers: map[string]*string{"Content-Type": &merge}, Body: json.RawMessage(`{"metadata":{"finalizers":null}}`)}, "admin")
+		}
+		if strings.Contains(path, "/customresourcedefinitions/") || strings.Contains(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
+			s.waitGone(ctx, path)
+		}
+	}
+}
+
+func (s *session) waitGone(ctx context.Context, path string) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		a, err := s.send(ctx, Request{Method: http.MethodGet, Path: path}, "admin")
+		if err != nil || a.code == http.StatusNotFound {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
