@@ -1,7 +1,8 @@
 package furnish
 
 import (
-	"context"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,13 +36,27 @@ type Deps struct {
 	Recorder Recorder
 	Journal  journal.Sink
 	Node     func(pod *v1.Pod) volume.NodeView
+	Changed  func(types.UID) // a volume of the Pod has to be refreshed though no object changed: a token grows old; must not block
 }
 
 // Furnisher gives Pods their volumes.
-type Furnisher struct{ d Deps }
+type Furnisher struct {
+	d Deps
+
+	mu   sync.Mutex
+	pods map[types.UID]*state
+}
+
+// state is what is known of one Pod's volumes. Its lock is held for the length of a call, so that calls for one Pod follow each other.
+type state struct {
+	mu    sync.Mutex
+	ready map[string]volume.Mounted
+	told  map[string]string // last failure per volume that became a fact
+	again *time.Timer
+}
 
 // New returns a Furnisher.
-func New(d Deps) *Furnisher { return &Furnisher{d: d} }
+func New(d Deps) *Furnisher { return &Furnisher{d: d, pods: map[types.UID]*state{}} }
 
 // Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables are built from it too.
 func (f *Furnisher) Objects() volume.Objects { return f.d.Objects }
@@ -54,22 +69,3 @@ type SubPath struct {
 	Volume    Mounted
 	Path      string // below the volume, after expansion
 }
-
-// Ensure makes all volumes of the Pod ready and returns them by name. The error is a *reason.Refusal that names what is missing, in upstream's words.
-func (f *Furnisher) Ensure(ctx context.Context, pod *v1.Pod) (map[string]Mounted, error) {
-	return f.ensure(ctx, pod)
-}
-
-// Refresh brings volumes whose content follows API objects up to date, each at once for its readers.
-func (f *Furnisher) Refresh(ctx context.Context, pod *v1.Pod) error { return f.refresh(ctx, pod) }
-
-// Release takes the Pod's volumes away and removes its directory. It can be repeated.
-func (f *Furnisher) Release(ctx context.Context, uid types.UID) error { return f.release(ctx, uid) }
-
-// Orphans releases the directories of Pods that known does not have, and returns their uids.
-func (f *Furnisher) Orphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
-	return f.orphans(ctx, known)
-}
-
-// Prepare returns the host path to mount for a subPath, opened without following symbolic links out of the volume and pinned by a bind mount that Release removes.
-func (f *Furnisher) Prepare(ctx context.Context, s SubPath) (string, error) { return f.prepare(ctx, s) }
