@@ -1,0 +1,130 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/network"
+	"github.com/gantry-project/gantry/internal/network/lease"
+)
+
+// Add is CNI's ADD: it joins the sandbox and prints the result.
+func Add(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	want, err := c.request(args)
+	if err != nil {
+		return err
+	}
+	var l lease.Lease
+	if err := c.store().Change(func(b *lease.Book) (err error) { l, err = b.Take(want, c.Ranges); return err }); err != nil {
+		return err
+	}
+	result, err := join(c, l)
+	if err != nil {
+		return errors.Join(err, part(c, l))
+	}
+	return types.PrintResult(result, c.CNIVersion)
+}
+
+// join makes in the kernel what the lease says.
+func join(c *conf, l lease.Lease) (*current.Result, error) {
+	bridge, err := network.EnsureBridge(c.Bridge, c.Ranges, c.MTU)
+	if err != nil {
+		return nil, err
+	}
+	sandbox, err := netns.GetFromPath(l.Netns)
+	if err != nil {
+		return nil, fmt.Errorf("network namespace %s: %w", l.Netns, err)
+	}
+	defer sandbox.Close()
+	mac := network.MAC(l.IPs[0])
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.MasterIndex = l.Link, c.MTU, bridge.Attrs().Index
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: l.Interface, PeerNamespace: netlink.NsFd(sandbox), PeerHardwareAddr: mac, PeerMTU: uint32(c.MTU)}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return nil, fmt.Errorf("make interface %s: %w", l.Link, err)
+	}
+	host, err := netlink.LinkByName(l.Link)
+	if err != nil {
+		return nil, fmt.Errorf("interface %s: %w", l.Link, err)
+	}
+	if err := netlink.LinkSetHairpin(host, true); err != nil {
+		return nil, fmt.Errorf("hairpin on %s: %w", l.Link, err)
+	}
+	if err := netlink.LinkSetUp(host); err != nil {
+		return nil, fmt.Errorf("interface %s up: %w", l.Link, err)
+	}
+	if err := configure(sandbox, c.Ranges, l); err != nil {
+		return nil, err
+	}
+	if len(l.Ports) > 0 {
+		if err := network.OpenPorts(context.Background(), c.ID, l); err != nil {
+			return nil, err
+		}
+	}
+	return result(c, l, host.Attrs().HardwareAddr, mac), nil
+}
+
+// configure gives the sandbox's end its addresses and default routes.
+func configure(sandbox netns.NsHandle, ranges []netip.Prefix, l lease.Lease) error {
+	h, err := netlink.NewHandleAt(sandbox, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("netlink in %s: %w", l.Netns, err)
+	}
+	defer h.Close()
+	link, err := h.LinkByName(l.Interface)
+	if err != nil {
+		return fmt.Errorf("interface %s in %s: %w", l.Interface, l.Netns, err)
+	}
+	for i, ip := range l.IPs {
+		if err := h.AddrAdd(link, network.Address(ip, ranges[i].Bits())); err != nil {
+			return fmt.Errorf("address %s of %s: %w", ip, l.Interface, err)
+		}
+	}
+	if err := h.LinkSetUp(link); err != nil {
+		return fmt.Errorf("interface %s up: %w", l.Interface, err)
+	}
+	for _, r := range ranges {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: lease.Gateway(r).AsSlice()}
+		if err := h.RouteAdd(route); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("default route through %s: %w", lease.Gateway(r), err)
+		}
+	}
+	return nil
+}
+
+func result(c *conf, l lease.Lease, hostMAC, podMAC net.HardwareAddr) *current.Result {
+	r := &current.Result{
+		CNIVersion: current.ImplementedSpecVersion,
+		Interfaces: []*current.Interface{
+			{Name: c.Bridge},
+			{Name: l.Link, Mac: hostMAC.String()},
+			{Name: l.Interface, Mac: podMAC.String(), Mtu: c.MTU, Sandbox: l.Netns},
+		},
+	}
+	for i, ip := range l.IPs {
+		rng := c.Ranges[i]
+		gw := net.IP(lease.Gateway(rng).AsSlice())
+		r.IPs = append(r.IPs, &current.IPConfig{
+			Interface: current.Int(2), Gateway: gw,
+			Address: net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(rng.Bits(), ip.BitLen())},
+		})
+		zero := net.IPNet{IP: make(net.IP, len(gw)), Mask: net.CIDRMask(0, ip.BitLen())}
+		r.Routes = append(r.Routes, &types.Route{Dst: zero, GW: gw})
+	}
+	return r
+}

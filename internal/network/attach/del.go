@@ -1,0 +1,145 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/network"
+	"github.com/gantry-project/gantry/internal/network/lease"
+)
+
+// Del is CNI's DEL: it parts the sandbox from the network. It succeeds when there is nothing left to do.
+func Del(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	book, err := c.store().View()
+	if err != nil {
+		return err
+	}
+	l, ok := book.Find(args.ContainerID, args.IfName)
+	if !ok {
+		return removeLink(linkName(args))
+	}
+	return part(c, l)
+}
+
+// part undoes join; the lease goes last, so that whatever fails is found again.
+func part(c *conf, l lease.Lease) error {
+	if len(l.Ports) > 0 {
+		if err := network.ClosePorts(context.Background(), c.ID, l); err != nil {
+			return err
+		}
+	}
+	if err := removeLink(l.Link); err != nil {
+		return err
+	}
+	return c.store().Change(func(b *lease.Book) error { b.Drop(l.Container, l.Interface); return nil })
+}
+
+func removeLink(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	var absent netlink.LinkNotFoundError
+	if err == nil || errors.As(err, &absent) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return fmt.Errorf("remove interface %s: %w", name, err)
+}
+
+// GC is CNI's GC: it parts every sandbox the runtime does not name.
+func GC(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	valid := map[types.GCAttachment]bool{}
+	for _, a := range c.ValidAttachments {
+		valid[a] = true
+	}
+	book, err := c.store().View()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, l := range book.Leases {
+		if !valid[types.GCAttachment{ContainerID: l.Container, IfName: l.Interface}] {
+			errs = append(errs, part(c, l))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check is CNI's CHECK: the lease, both links and the addresses are as ADD left them.
+func Check(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	book, err := c.store().View()
+	if err != nil {
+		return err
+	}
+	l, ok := book.Find(args.ContainerID, args.IfName)
+	if !ok {
+		return fmt.Errorf("sandbox %s has no lease", args.ContainerID)
+	}
+	if _, err := netlink.LinkByName(l.Link); err != nil {
+		return fmt.Errorf("interface %s: %w", l.Link, err)
+	}
+	sandbox, err := netns.GetFromPath(args.Netns)
+	if err != nil {
+		return fmt.Errorf("network namespace %s: %w", args.Netns, err)
+	}
+	defer sandbox.Close()
+	h, err := netlink.NewHandleAt(sandbox, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("netlink in %s: %w", args.Netns, err)
+	}
+	defer h.Close()
+	link, err := h.LinkByName(l.Interface)
+	if err != nil {
+		return fmt.Errorf("interface %s in %s: %w", l.Interface, args.Netns, err)
+	}
+	addrs, err := h.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("addresses of %s: %w", l.Interface, err)
+	}
+	have := map[string]bool{}
+	for _, a := range addrs {
+		have[a.IP.String()] = true
+	}
+	for _, ip := range l.IPs {
+		if !have[ip.String()] {
+			return fmt.Errorf("interface %s in %s lost its address %s", l.Interface, args.Netns, ip)
+		}
+	}
+	return nil
+}
+
+// Status is CNI's STATUS: an ADD could succeed now.
+func Status(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	book, err := c.store().View()
+	if err == nil {
+		_, err = book.Take(lease.Lease{}, c.Ranges)
+	}
+	if err != nil {
+		const notAvailable = 50 // CNI's code for "ADD would fail"
+		return types.NewError(notAvailable, err.Error(), "")
+	}
+	return nil
+}

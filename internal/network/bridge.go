@@ -1,0 +1,161 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/network/lease"
+)
+
+// EnsureBridge returns the bridge, made and configured if it is not there: the gateway of every range, up, with the kernel settings it needs.
+func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		if link.Type() != "bridge" {
+			return nil, fmt.Errorf("interface %s is there already and is a %s; choose another name with --bridge", name, link.Type())
+		}
+		if link.Attrs().Flags&net.FlagUp != 0 {
+			return link, nil
+		}
+	} else {
+		var absent netlink.LinkNotFoundError
+		if !errors.As(err, &absent) {
+			return nil, fmt.Errorf("interface %s: %w", name, err)
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, MAC(lease.Gateway(ranges[0]))
+		link = &netlink.Bridge{LinkAttrs: attrs}
+		if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("make bridge %s: %w", name, err)
+		}
+		if link, err = netlink.LinkByName(name); err != nil {
+			return nil, fmt.Errorf("bridge %s: %w", name, err)
+		}
+	}
+	for _, r := range ranges {
+		if err := netlink.AddrAdd(link, address(lease.Gateway(r), r.Bits())); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("address of bridge %s: %w", name, err)
+		}
+	}
+	if err := bridgeSettings(name, ranges); err != nil {
+		return nil, err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return nil, fmt.Errorf("bridge %s up: %w", name, err)
+	}
+	return link, nil
+}
+
+// address is an IP with its range's length; IPv6 skips the search for duplicates, since nobody else hands these out.
+func address(ip netip.Addr, bits int) *netlink.Addr {
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(bits, ip.BitLen())}}
+	if ip.Is6() {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return a
+}
+
+// Address is what a Pod's interface gets.
+func Address(ip netip.Addr, bits int) *netlink.Addr { return address(ip, bits) }
+
+// MAC is made from the address, so that a neighbour's cache is right even when an address moves to another Pod.
+func MAC(ip netip.Addr) net.HardwareAddr {
+	b := ip.AsSlice()
+	return append(net.HardwareAddr{0x0a, 0x58}, b[len(b)-4:]...)
+}
+
+func bridgeSettings(name string, ranges []netip.Prefix) error {
+	for _, r := range ranges {
+		if r.Addr().Is4() {
+			// Lets packets of the host's loopback out to a Pod (host ports on 127.0.0.1); the table's guard chain keeps Pods off the loopback.
+			if err := sysctl("net/ipv4/conf/"+name+"/route_localnet", "1"); err != nil {
+				return err
+			}
+		} else if err := sysctl("net/ipv6/conf/"+name+"/accept_dad", "0"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func forwarding(ranges []netip.Prefix) error {
+	for _, r := range ranges {
+		name := "net/ipv4/ip_forward"
+		if r.Addr().Is6() {
+			name = "net/ipv6/conf/all/forwarding"
+		}
+		if err := sysctl(name, "1"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sysctl(name, value string) error {
+	path := filepath.Join("/proc/sys", name)
+	if now, err := os.ReadFile(path); err == nil && len(now) > 0 && string(now[:len(now)-1]) == value {
+		return nil
+	}
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		return fmt.Errorf("set %s to %s: %w", path, value, err)
+	}
+	return nil
+}
+
+// overlap refuses a range that another interface uses already: packets would go astray.
+func overlap(s settings) error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	names := map[int]string{}
+	for _, l := range links {
+		names[l.Attrs().Index] = l.Attrs().Name
+	}
+	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := netlink.RouteList(nil, f)
+		if err != nil {
+			return fmt.Errorf("list routes: %w", err)
+		}
+		for _, route := range routes {
+			if route.Dst == nil || names[route.LinkIndex] == s.bridge {
+				continue
+			}
+			ip, ok := netip.AddrFromSlice(route.Dst.IP)
+			ones, _ := route.Dst.Mask.Size()
+			if !ok || ones == 0 {
+				continue
+			}
+			for _, r := range s.ranges {
+				if r.Overlaps(netip.PrefixFrom(ip.Unmap(), ones)) {
+					return fmt.Errorf("the Pod range %s overlaps %s, which is behind interface %s; choose another with --pod-cidr", r, route.Dst, names[route.LinkIndex])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// defaultMTU is that of the interface with the default route.
+func defaultMTU() int {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return 1500
+	}
+	for _, r := range routes {
+		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+			continue
+		}
+		if l, err := netlink.LinkByIndex(r.LinkIndex); err == nil && l.Attrs().MTU > 0 {
+			return min(l.Attrs().MTU, 9000)
+		}
+	}
+	return 1500
+}

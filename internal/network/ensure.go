@@ -1,0 +1,129 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+
+	"github.com/gantry-project/gantry/internal/network/lease"
+)
+
+// State is what Ensure found or made.
+type State struct {
+	// Own tells that Pods use Gantry's network; false means the CNI configuration in ConfFile is somebody else's, and nothing was touched.
+	Own bool
+	// ConfFile is the CNI configuration the runtime will use.
+	ConfFile string
+	// Gateways are the bridge's addresses, one per range: where a Pod reaches the host.
+	Gateways []netip.Addr
+	// Freed counts leases of sandboxes that were gone.
+	Freed int
+}
+
+// confName sorts before what people usually call theirs.
+const confName = "10-gantry.conflist"
+
+// PluginType is the CNI plugin's file name.
+const PluginType = "gantry-cni"
+
+// Ensure makes the network ready for Pods, unless ConfDir has somebody else's CNI configuration. It repairs what is missing, keeps what Pods that
+// run already have, and may be called at every start.
+func Ensure(ctx context.Context, c Config) (State, error) {
+	s, err := c.settings()
+	if err != nil {
+		return State{}, err
+	}
+	if foreign, err := foreignConf(s.confDir); err != nil || foreign != "" {
+		return State{ConfFile: foreign}, err
+	}
+	if _, err := os.Stat(filepath.Join(s.binDir, PluginType)); err != nil {
+		return State{}, fmt.Errorf("the CNI plugin is missing: %w; put the files of the release side by side, or build them with `make build`", err)
+	}
+	if err := overlap(s); err != nil {
+		return State{}, err
+	}
+	if s.mtu == 0 {
+		s.mtu = defaultMTU()
+	}
+	if err := forwarding(s.ranges); err != nil {
+		return State{}, err
+	}
+	if _, err := EnsureBridge(s.bridge, s.ranges, s.mtu); err != nil {
+		return State{}, err
+	}
+	st := State{Own: true, ConfFile: filepath.Join(s.confDir, confName)}
+	for _, r := range s.ranges {
+		st.Gateways = append(st.Gateways, lease.Gateway(r))
+	}
+	// Under the book's lock, so that no plugin opens a port between reading the leases and writing the table.
+	err = s.store.Change(func(b *lease.Book) error {
+		for _, l := range append([]lease.Lease(nil), b.Leases...) {
+			if ns.IsNSorErr(l.Netns) != nil {
+				b.Drop(l.Container, l.Interface)
+				st.Freed++
+			}
+		}
+		return nft(ctx, ruleset(s, b.Leases))
+	})
+	if err != nil {
+		return State{}, err
+	}
+	return st, writeConf(s, st.ConfFile)
+}
+
+// foreignConf returns the first CNI configuration that is not ours.
+func foreignConf(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("CNI configuration: %w", err)
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); e.Name() != confName && (ext == ".conf" || ext == ".conflist" || ext == ".json") {
+			return filepath.Join(dir, e.Name()), nil
+		}
+	}
+	return "", nil
+}
+
+// Plugin is the CNI plugin's part of the conflist, beyond the fields CNI itself defines.
+type Plugin struct {
+	ID     string         `json:"id"`
+	Bridge string         `json:"bridge"`
+	Ranges []netip.Prefix `json:"ranges"`
+	Leases string         `json:"leases"` // directory of the address book
+	MTU    int            `json:"mtu"`
+}
+
+// Name is the instance's network name, under which libcni caches results in /var/lib/cni/results.
+func Name(id string) string { return "gantry-" + id }
+
+func writeConf(s settings, file string) error {
+	plugin := struct {
+		Type         string          `json:"type"`
+		Capabilities map[string]bool `json:"capabilities"`
+		Plugin
+	}{PluginType, map[string]bool{"portMappings": true}, Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu}}
+	raw, err := json.MarshalIndent(map[string]any{"cniVersion": "1.1.0", "name": Name(s.id), "plugins": []any{plugin}}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("CNI configuration: %w", err)
+	}
+	if now, err := os.ReadFile(file); err == nil && string(now) == string(raw) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("CNI configuration: %w", err)
+	}
+	// The runtime watches the directory: it must see the file whole. The temporary name has no ending it reads.
+	tmp := strings.TrimSuffix(file, ".conflist") + ".new"
+	if err := os.WriteFile(tmp, raw, 0o644); err != nil {
+		return fmt.Errorf("CNI configuration: %w", err)
+	}
+	return os.Rename(tmp, file)
+}

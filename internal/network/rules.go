@@ -1,0 +1,108 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/gantry-project/gantry/internal/network/lease"
+)
+
+// Table is the name of an instance's nftables table, in family inet.
+func Table(id string) string { return "gantry_" + id }
+
+// ruleset writes the whole table as one transaction that replaces what was there, whatever it was.
+func ruleset(s settings, leases []lease.Lease) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	table := "inet " + Table(s.id)
+	line("add table %s", table)
+	line("delete table %s", table)
+	line("table %s {", table)
+	for _, f := range families(s.ranges) {
+		line("\tmap ports%s { type inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType)
+		line("\tmap hostports%s { type %s . inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType, f.addrType)
+	}
+	line("\tchain prerouting {\n\t\ttype nat hook prerouting priority dstnat;\n\t\tfib daddr type local jump hostports\n\t}")
+	line("\tchain output {\n\t\ttype nat hook output priority -100;\n\t\tfib daddr type local jump hostports\n\t}")
+	line("\tchain hostports {")
+	for _, f := range families(s.ranges) {
+		line("\t\tdnat %s addr . port to %s daddr . meta l4proto . th dport map @hostports%s", f.ip, f.ip, f.suffix)
+		line("\t\tdnat %s addr . port to meta l4proto . th dport map @ports%s", f.ip, f.suffix)
+	}
+	line("\t}")
+	line("\tchain postrouting {\n\t\ttype nat hook postrouting priority srcnat;")
+	for _, f := range families(s.ranges) {
+		line("\t\tct status dnat oifname %q %s saddr %s masquerade comment \"a host port asked for on the host itself\"", s.bridge, f.ip, f.loopback)
+		line("\t\tct status dnat %s saddr %s %s daddr %s masquerade comment \"a Pod's host port asked for by a Pod\"", f.ip, f.pods, f.ip, f.pods)
+		line("\t\t%s saddr %s %s daddr != { %s, %s } masquerade comment \"Pods to the world\"", f.ip, f.pods, f.ip, f.pods, f.multicast)
+	}
+	line("\t}")
+	// route_localnet, which host ports on 127.0.0.1 need, would otherwise let a Pod reach what listens on the host's loopback alone.
+	line("\tchain guard {\n\t\ttype filter hook prerouting priority raw;")
+	line("\t\tiifname %q ip daddr 127.0.0.0/8 drop", s.bridge)
+	line("\t}\n}")
+	for _, l := range leases {
+		b.WriteString(openPorts(s.id, l))
+	}
+	return b.String()
+}
+
+type family struct {
+	ip, suffix, addrType, loopback, multicast string
+	pods                                      netip.Prefix
+}
+
+func families(ranges []netip.Prefix) []family {
+	var out []family
+	for _, r := range ranges {
+		if r.Addr().Is4() {
+			out = append(out, family{"ip", "4", "ipv4_addr", "127.0.0.0/8", "224.0.0.0/4", r})
+		} else {
+			out = append(out, family{"ip6", "6", "ipv6_addr", "::1", "ff00::/8", r})
+		}
+	}
+	return out
+}
+
+// openPorts adds the lease's host ports to the maps; adding them twice is fine.
+func openPorts(id string, l lease.Lease) string {
+	var b strings.Builder
+	for _, e := range elements(l) {
+		fmt.Fprintf(&b, "add element inet %s %s { %s : %s }\n", Table(id), e.set, e.key, e.value)
+	}
+	return b.String()
+}
+
+// closePorts removes them; the table must be there, the elements need not.
+func closePorts(id string, l lease.Lease) string {
+	var b strings.Builder
+	b.WriteString(openPorts(id, l)) // deleting what is absent fails the transaction, adding what is present does not
+	for _, e := range elements(l) {
+		fmt.Fprintf(&b, "delete element inet %s %s { %s }\n", Table(id), e.set, e.key)
+	}
+	return b.String()
+}
+
+type element struct{ set, key, value string }
+
+func elements(l lease.Lease) []element {
+	var out []element
+	for _, p := range l.Ports {
+		for _, ip := range l.IPs {
+			suffix := "6"
+			if ip.Is4() {
+				suffix = "4"
+			}
+			key, set := fmt.Sprintf("%s . %d", p.Protocol, p.HostPort), "ports"+suffix
+			if !p.AnyIP() {
+				key, set = p.HostIP.String()+" . "+key, "hostports"+suffix
+			}
+			if p.HostIP.IsValid() && p.HostIP.Is4() != ip.Is4() {
+				continue
+			}
+			out = append(out, element{set, key, fmt.Sprintf("%s . %d", ip, p.ContainerPort)})
+		}
+	}
+	return out
+}
