@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // ForContainer is what CRI is told about one container: shares from the request (or the limit when there is no request), quota and memory from the limits
@@ -104,22 +106,22 @@ const (
 
 // OOMScoreAdj ranks a container for the kernel's OOM killer: -997 for Guaranteed and node-critical Pods, 1000 for BestEffort, and between 3 and 999 for Burstable, the
 // lower the more memory it asks for. A sidecar never ranks above the smallest regular container, so that it does not die first.
-func OOMScoreAdj(pod *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
-	class := QOS(pod)
+func OOMScoreAdj(p *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
+	class := QOS(p)
 	switch {
-	case nodeCritical(pod), class == v1.PodQOSGuaranteed:
+	case nodeCritical(p), class == v1.PodQOSGuaranteed:
 		return guaranteedScore
 	case class == v1.PodQOSBestEffort:
 		return bestEffortScore
 	case memoryCapacity <= 0:
 		return bestEffortScore - 1
 	}
-	spare := spareMemory(pod)
+	spare := spareMemory(p)
 	adj := 1000 - 1000*(c.Resources.Requests.Memory().Value()+spare)/memoryCapacity
-	if sidecar(pod, c.Name) {
+	if isSidecar(p, c.Name) {
 		least := int64(math.MaxInt64)
-		for i := range pod.Spec.Containers {
-			least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
+		for i := range p.Spec.Containers {
+			least = min(least, p.Spec.Containers[i].Resources.Requests.Memory().Value())
 		}
 		adj = min(adj, 1000-1000*(least+spare)/memoryCapacity)
 	}
@@ -127,16 +129,16 @@ func OOMScoreAdj(pod *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
 }
 
 // spareMemory is each container's part of a pod-level memory request that no container asks for by itself.
-func spareMemory(pod *v1.Pod) int64 {
-	if pod.Spec.Resources == nil || !positive(pod.Spec.Resources.Requests, v1.ResourceMemory) {
+func spareMemory(p *v1.Pod) int64 {
+	if p.Spec.Resources == nil || !positive(p.Spec.Resources.Requests, v1.ResourceMemory) {
 		return 0
 	}
-	left, n := pod.Spec.Resources.Requests.Memory().Value(), int64(0)
-	for i := range pod.Spec.Containers {
-		left, n = left-pod.Spec.Containers[i].Resources.Requests.Memory().Value(), n+1
+	left, n := p.Spec.Resources.Requests.Memory().Value(), int64(0)
+	for i := range p.Spec.Containers {
+		left, n = left-p.Spec.Containers[i].Resources.Requests.Memory().Value(), n+1
 	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; sidecar(pod, c.Name) {
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; isSidecar(p, c.Name) {
 			left, n = left-c.Resources.Requests.Memory().Value(), n+1
 		}
 	}
@@ -146,23 +148,16 @@ func spareMemory(pod *v1.Pod) int64 {
 	return left / n
 }
 
-func sidecar(pod *v1.Pod, name string) bool {
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.Name == name {
-			return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+func isSidecar(p *v1.Pod, name string) bool {
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.Name == name {
+			return pod.IsSidecar(c)
 		}
 	}
 	return false
 }
 
-// nodeCritical: a static Pod, a mirror of one, or a Pod of critical priority, of the class system-node-critical.
-func nodeCritical(pod *v1.Pod) bool {
-	if pod.Spec.PriorityClassName != "system-node-critical" {
-		return false
-	}
-	source := pod.Annotations["kubernetes.io/config.source"]
-	_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
-	static := source != "" && source != "api"
-	return static || mirror || pod.Spec.Priority != nil && *pod.Spec.Priority >= 2000000000
+// nodeCritical: a critical Pod of the class system-node-critical.
+func nodeCritical(p *v1.Pod) bool {
+	return p.Spec.PriorityClassName == "system-node-critical" && pod.IsCritical(p)
 }

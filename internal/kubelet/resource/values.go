@@ -7,14 +7,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	sum "k8s.io/component-helpers/resource"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // QOS is the Pod's class: the one in its status when there is one (it never changes in a Pod's life), else computed from the spec.
-func QOS(pod *v1.Pod) v1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
+func QOS(p *v1.Pod) v1.PodQOSClass {
+	if p.Status.QOSClass != "" {
+		return p.Status.QOSClass
 	}
-	return classOf(pod)
+	return pod.QOS(p)
 }
 
 // ForPod is what the Pod's own cgroup enforces. Requests and limits are the effective ones: sums with the rule for init containers, pod-level resources, overhead.

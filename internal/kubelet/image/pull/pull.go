@@ -49,7 +49,7 @@ type Request struct {
 	Container *v1.Container // nil for an image volume
 	Image     string        // of an image volume; empty takes the container's
 	Policy    v1.PullPolicy // of an image volume; empty takes the container's
-	FieldPath string        // of the event's object, spec.containers{name}; empty for an image volume
+	FieldPath string        // of the event's object; empty finds the container's, as spec.containers{name}
 	Secrets   []*v1.Secret  // the Pod's imagePullSecrets that exist
 	Sandbox   *runtimeapi.PodSandboxConfig
 	Handler   string // runtime handler of the Pod's RuntimeClass

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // tale tells one request's story: events to the Pod, facts to the journal.
@@ -30,10 +32,11 @@ func newTale(d Deps, r *Request) *tale {
 			t.policy = r.Container.ImagePullPolicy
 		}
 	}
-	t.on = &v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID,
-		ResourceVersion: r.Pod.ResourceVersion, FieldPath: r.FieldPath,
+	path := r.FieldPath
+	if path == "" && t.container != "" {
+		path = events.FieldPath(r.Pod, t.container)
 	}
+	t.on = events.RefOf(r.Pod, path)
 	return t
 }
 
@@ -41,7 +44,7 @@ func (t *tale) event(kind, reason, message string) { t.d.Recorder.Event(t.on, ki
 func (t *tale) warn(reason, message string)        { t.event(v1.EventTypeWarning, reason, message) }
 
 func (t *tale) put(f journal.Fact) {
-	t.d.Journal.Put(journal.Ref{Namespace: t.Pod.Namespace, Name: t.Pod.Name, UID: string(t.Pod.UID)}, f)
+	t.d.Journal.Put(pod.Ref(t.Pod), f)
 }
 
 func (t *tale) present(bytes uint64) {

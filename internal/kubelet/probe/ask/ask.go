@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Recorder takes Kubernetes events; record.EventRecorder is one.
@@ -139,15 +140,14 @@ func (a *Asker) keep(key probe.Key, pod *v1.Pod, c *v1.Container, podIP string, 
 }
 
 // find returns a container that may have probes: a regular one or a sidecar.
-func find(pod *v1.Pod, name string) *v1.Container {
-	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; c.Name == name {
+func find(p *v1.Pod, name string) *v1.Container {
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == name {
 			return c
 		}
 	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.Name == name && pod.IsSidecar(c) {
 			return c
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // tries is how often one question is put when it could not be put.
@@ -105,14 +107,14 @@ func (w *worker) ask() {
 	changed := w.take(o, spec)
 	fact, news := w.fact(o, spec, changed, time.Since(begun))
 	w.schedule()
-	pod, container := w.pod, w.container
+	p := w.pod
 	w.a.mu.Unlock()
 
 	if e, ok := probe.Say(w.key.Kind, o); ok {
-		w.a.d.Recorder.Event(on(pod, container), v1.EventTypeWarning, e.Reason, e.Message)
+		w.a.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason, e.Message)
 	}
 	if news {
-		w.a.d.Journal.Put(journal.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, fact)
+		w.a.d.Journal.Put(pod.Ref(p), fact)
 	}
 	if changed {
 		w.a.d.Changed(w.key.UID)
@@ -167,19 +169,6 @@ func (w *worker) fact(o probe.Outcome, spec probe.Spec, changed bool, took time.
 	fresh := text != w.told
 	w.told = text
 	return f, changed || fresh || o.Err == nil && w.count.Run <= spec.FailureThreshold
-}
-
-func on(pod *v1.Pod, c *v1.Container) *v1.ObjectReference {
-	list := "containers"
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == c.Name {
-			list = "initContainers"
-		}
-	}
-	return &v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-		ResourceVersion: pod.ResourceVersion, FieldPath: fmt.Sprintf("spec.%s{%s}", list, c.Name),
-	}
 }
 
 // put chooses the kind by the probe's handler.

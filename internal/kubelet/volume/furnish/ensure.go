@@ -13,7 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -102,7 +104,7 @@ func (f *Furnisher) complain(pod *v1.Pod, step volume.Step, s *state, err error)
 		kind = t.Name()
 	}
 	text := fmt.Sprintf("%s failed for volume %q : %v", what, step.Name, err)
-	f.d.Recorder.Event(on(pod), v1.EventTypeWarning, string(reason.FailedMount), text)
+	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
 	if s.told[step.Name] != text {
 		s.told[step.Name] = text
 		f.put(pod, journal.VolumeWaiting{Volume: step.Name, Type: kind, Message: err.Error()})
@@ -201,10 +203,4 @@ func list(podDir string) ([]volume.Have, error) {
 	return out, nil
 }
 
-func (f *Furnisher) put(pod *v1.Pod, fact journal.Fact) {
-	f.d.Journal.Put(journal.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, fact)
-}
-
-func on(pod *v1.Pod) *v1.ObjectReference {
-	return &v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-}
+func (f *Furnisher) put(p *v1.Pod, fact journal.Fact) { f.d.Journal.Put(pod.Ref(p), fact) }
