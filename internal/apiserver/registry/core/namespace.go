@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
@@ -29,7 +30,11 @@ func namespaces() kind.Kind {
 				ns, was := o.(*v1.Namespace), old.(*v1.Namespace)
 				ns.Spec.Finalizers, ns.Status = was.Spec.Finalizers, was.Status
 			},
-			ValidateName: validation.ValidateNamespaceName,
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
+				return validateFinalizers(o.(*v1.Namespace), false)
+			},
+			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList { return validatePhase(o.(*v1.Namespace)) },
+			ValidateName:   validation.ValidateNamespaceName,
 			Fields: func(o runtime.Object) fields.Set {
 				ns := o.(*v1.Namespace)
 				return fields.Set{"status.phase": string(ns.Status.Phase), "name": ns.Name}

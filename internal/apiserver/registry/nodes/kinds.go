@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
-// Kinds are the rows of this package. proxy makes the proxy subresource; nil leaves it out.
-func Kinds(subresources func(kind.Deps) map[string]rest.Storage) []kind.Kind {
+// Kinds are the rows of this package; c reaches kubelets for the proxy subresource.
+func Kinds(c pods.Connections) []kind.Kind {
 	return []kind.Kind{{
 		Version: "v1", Resource: "nodes", Singular: "node", Kind: "Node",
 		Names: kind.Names{Short: []string{"no"}},
@@ -45,7 +45,7 @@ func Kinds(subresources func(kind.Deps) map[string]rest.Storage) []kind.Kind {
 			AllowUnconditionalUpdate: true,
 		},
 		Table:        table(),
-		Subresources: subresources,
+		Subresources: c.NodeProxy,
 	}}
 }
 

@@ -17,7 +17,10 @@ type Connections struct {
 	Kubelet http.RoundTripper
 	// KubeletInsecure is the same without checking the serving certificate, for insecureSkipTLSVerifyBackend. nil refuses that option.
 	KubeletInsecure http.RoundTripper
-	// Addresses is the order in which a node's address types are tried; empty means upstream's order for a single network.
+	// Pods carries proxy requests to Pods and Services; nil means a plain transport without a proxy.
+	Pods http.RoundTripper
+	// Addresses is the order in which a node's address types are tried; empty means upstream's default: Hostname, InternalDNS,
+	// InternalIP, ExternalDNS, ExternalIP.
 	Addresses []v1.NodeAddressType
 	// Port is the kubelet's port where the Node names none; 0 means 10250.
 	Port int

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // rules are the decisions about writes of Pods.
@@ -70,7 +71,7 @@ func defaultStatus(s *v1.PodStatus) {
 func PrepareCreate(p *v1.Pod, now metav1.Time) {
 	p.Generation = 1
 	template.DropDisabledPod(p, nil)
-	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: qosOf(p)}
+	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: pod.QOS(p)}
 	p.Spec.DeprecatedServiceAccount = p.Spec.ServiceAccountName
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []v1.PodCondition{{
