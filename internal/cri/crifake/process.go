@@ -1,0 +1,255 @@
+package crifake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// process is a running container's main process: it starts, may be signalled, and ends once.
+type process struct {
+	c       *container
+	ctx     context.Context
+	cancel  context.CancelFunc
+	log     *logFile
+	out     *fan // stdout
+	err     *fan // stderr; the same as out with a terminal
+	stdin   io.Reader
+	stdinW  *io.PipeWriter // nil without stdin
+	signals chan string
+	done    chan struct{} // closed when the container is reported exited
+
+	mu       sync.Mutex
+	over     bool
+	code     int
+	oom      bool
+	graceful bool              // a signal without trap ends it with 0: it stands for a program that handles TERM
+	traps    map[string]string // signal name to shell text; "" ignores
+	forced   chan struct{}     // closed by kill and by an exiting trap
+}
+
+func newProcess(c *container, log *logFile) *process {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{
+		c: c, ctx: ctx, cancel: cancel, log: log, signals: make(chan string, 16), done: make(chan struct{}),
+		traps: map[string]string{}, forced: make(chan struct{}),
+		out: newFan(log.stream("stdout")),
+	}
+	if p.err = p.out; !c.config.GetTty() {
+		p.err = newFan(log.stream("stderr"))
+	}
+	if c.config.GetStdin() {
+		p.stdin, p.stdinW = io.Pipe()
+	}
+	return p
+}
+
+// run is the life of the process; it reports the end.
+func (p *process) run() {
+	finished := make(chan int, 1)
+	go func() { finished <- p.main() }()
+	var code int
+	select {
+	case code = <-finished:
+	case <-p.forced:
+		code = p.forcedCode()
+	}
+	p.mu.Lock()
+	p.over = true
+	oom := p.oom
+	p.mu.Unlock()
+	p.cancel()
+	p.out.close()
+	p.err.close()
+	p.log.close()
+	if p.stdinW != nil {
+		_ = p.stdinW.Close()
+	}
+	f := p.c.fake
+	f.mu.Lock()
+	p.c.finished, p.c.exit = time.Now(), int32(code)
+	p.c.reason = exitReason(code, oom)
+	for _, port := range p.c.listening {
+		delete(p.c.sandbox.ports, port)
+	}
+	f.emit(p.c.sandbox, p.c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	f.mu.Unlock()
+	close(p.done)
+}
+
+func exitReason(code int, oom bool) string {
+	switch {
+	case oom:
+		return "OOMKilled"
+	case code == 0:
+		return "Completed"
+	}
+	return "Error"
+}
+
+func (p *process) forcedCode() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.code
+}
+
+func (p *process) main() int {
+	s := p.c.script
+	switch {
+	case s.Main != nil:
+		return s.Main(p.api(p.ctx, p.stdin, p.out, p.err))
+	case s.Sh != "":
+		go p.obey()
+		return p.shell(p.ctx, s.Sh, p.stdin, p.out, p.err, true)
+	}
+	p.mu.Lock()
+	p.graceful = true
+	p.mu.Unlock()
+	go p.obey()
+	<-p.ctx.Done()
+	return 0
+}
+
+// api is the process as Go scripts see it.
+func (p *process) api(ctx context.Context, in io.Reader, out, errw io.Writer) *Process {
+	m := p.c.sandbox.config.GetMetadata()
+	return &Process{
+		Context: ctx, Signal: p.signals, Stdin: in, Stdout: out, Stderr: errw, Env: p.env(), Pod: m.GetNamespace() + "/" + m.GetName(),
+		Container: p.c.name(), Attempt: p.c.config.GetMetadata().GetAttempt(), Path: p.hostPath, OOMKilled: p.setOOM, Listen: p.listen,
+	}
+}
+
+func (p *process) setOOM() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.oom = true
+}
+
+// signal delivers; nothing waits for it to be taken.
+func (p *process) signal(name string) {
+	select {
+	case p.signals <- name:
+	default:
+	}
+}
+
+// obey treats signals as a shell does: trap, or end. A trap that calls exit ends the process, any other lets it go on.
+func (p *process) obey() {
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case name := <-p.signals:
+			p.mu.Lock()
+			text, trapped := p.traps[name]
+			graceful := p.graceful
+			p.mu.Unlock()
+			switch {
+			case trapped && text == "":
+			case trapped:
+				if code, exited := p.trap(text); exited {
+					p.end(code)
+					return
+				}
+			case graceful:
+				p.end(0)
+				return
+			default:
+				p.end(128 + int(unix.SignalNum("SIG"+name)))
+				return
+			}
+		}
+	}
+}
+
+// end makes the process report code, whatever its main part still does.
+func (p *process) end(code int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return
+	}
+	p.over, p.code = true, code
+	close(p.forced)
+}
+
+func (p *process) kill() { p.end(137) }
+
+func (p *process) env() []string {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + p.c.sandbox.config.GetHostname()}
+	for _, kv := range p.c.config.GetEnvs() {
+		env = append(env, kv.Key+"="+string(kv.Value))
+	}
+	return env
+}
+
+// mountOf returns the mount that covers a path in the container, the longest one.
+func (p *process) mountOf(path string) *runtimeapi.Mount {
+	var best *runtimeapi.Mount
+	for _, m := range p.c.config.GetMounts() {
+		at := filepath.Clean(m.ContainerPath)
+		if (path == at || strings.HasPrefix(path, strings.TrimSuffix(at, "/")+"/")) && m.HostPath != "" {
+			if best == nil || len(at) > len(filepath.Clean(best.ContainerPath)) {
+				best = m
+			}
+		}
+	}
+	return best
+}
+
+// hostPath is the file of the host behind a path in the container.
+func (p *process) hostPath(path string) string {
+	path = filepath.Clean("/" + path)
+	if m := p.mountOf(path); m != nil {
+		return filepath.Join(m.HostPath, strings.TrimPrefix(path, filepath.Clean(m.ContainerPath)))
+	}
+	return filepath.Join(p.c.fake.rootfs(p.c.id), path)
+}
+
+func (p *process) readOnly(path string) bool {
+	if m := p.mountOf(path); m != nil {
+		return m.Readonly
+	}
+	return p.c.config.GetLinux().GetSecurityContext().GetReadonlyRootfs()
+}
+
+// open opens a path of the container; errors name that path, not the host's.
+func (p *process) open(path string, flag int, perm os.FileMode) (*os.File, error) {
+	if path == "/dev/null" {
+		return os.OpenFile(os.DevNull, flag, 0)
+	}
+	if flag&(os.O_WRONLY|os.O_RDWR) != 0 && p.readOnly(path) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: unix.EROFS}
+	}
+	f, err := os.OpenFile(p.hostPath(path), flag, perm)
+	return f, inContainer(err, path)
+}
+
+func inContainer(err error, path string) error {
+	if pe, ok := err.(*os.PathError); ok {
+		return &os.PathError{Op: pe.Op, Path: path, Err: pe.Err}
+	}
+	return err
+}
+
+// listen takes a port of the Pod until the process ends.
+func (p *process) listen(port int, handle func(net.Conn)) error {
+	f := p.c.fake
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.c.sandbox.ports[port] != nil {
+		return fmt.Errorf("listen tcp :%d: bind: address already in use", port)
+	}
+	p.c.sandbox.ports[port] = handle
+	p.c.listening = append(p.c.listening, port)
+	return nil
+}
