@@ -1,0 +1,278 @@
+package attach_test
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/network"
+)
+
+func tcp(host, container int) map[string]any {
+	return map[string]any{"hostPort": host, "containerPort": container, "protocol": "tcp"}
+}
+
+// row: NET-02
+func TestPodsReachEachOtherTheHostAndTheWorld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	a, b := w.joined(), w.joined()
+	if a.ip == b.ip || !netip.MustParsePrefix("10.199.0.0/24").Contains(a.ip) {
+		t.Fatalf("addresses %s and %s", a.ip, b.ip)
+	}
+	w.tcpServer(b.ns, b.ip.String()+":80")
+	w.tcpServer(a.ns, a.ip.String()+":80")
+	w.tcpServer(w.host, "10.199.0.1:81")
+	w.tcpServer(w.neighbour, neighbourIP+":82")
+
+	w.reaches(a.ns, "tcp", b.ip.String()+":80", a.ip.String())  // Pod to Pod, nobody rewrites the source
+	w.reaches(a.ns, "tcp", a.ip.String()+":80", a.ip.String())  // to itself
+	w.reaches(a.ns, "tcp", "10.199.0.1:81", a.ip.String())      // Pod to host
+	w.reaches(w.host, "tcp", a.ip.String()+":80", "10.199.0.1") // host to Pod
+	w.reaches(a.ns, "tcp", neighbourIP+":82", hostIP)           // Pod to the world: masqueraded
+	if _, err := a.cni("CHECK", nil); err != nil {
+		t.Errorf("CHECK: %v", err)
+	}
+	if _, err := a.cni("STATUS", nil); err != nil {
+		t.Errorf("STATUS: %v", err)
+	}
+}
+
+// row: NET-07
+func TestDelGivesEverythingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/29") // five Pods at most
+	for range 3 {
+		var pods []*pod
+		for range 5 {
+			pods = append(pods, w.joined())
+		}
+		full := w.pod()
+		if err := full.add(); err == nil || !strings.Contains(err.Error(), "all 5 addresses of the Pod range 10.199.0.0/29 are in use") {
+			t.Fatalf("sixth Pod: %v", err)
+		}
+		if _, err := full.cni("STATUS", nil); err == nil || !strings.Contains(err.Error(), `"code": 50`) {
+			t.Errorf("STATUS of a full network: %v", err)
+		}
+		for _, p := range pods {
+			for range 2 { // DEL may come twice
+				if _, err := p.cni("DEL", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	w.in(w.host, func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			if strings.HasPrefix(l.Attrs().Name, "veth") {
+				t.Errorf("link %s is left", l.Attrs().Name)
+			}
+		}
+		return err
+	})
+}
+
+// row: NET-03
+func TestManyPodsAtOnceGetDifferentAddresses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	const n = 50
+	var pods []*pod
+	for range n {
+		pods = append(pods, w.pod())
+	}
+	var wg sync.WaitGroup
+	failed := make(chan error, n)
+	limit := make(chan struct{}, 8)
+	for _, p := range pods {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			failed <- p.add()
+		})
+	}
+	wg.Wait()
+	seen := map[netip.Addr]string{}
+	for _, p := range pods {
+		must(t, <-failed)
+		if other, ok := seen[p.ip]; ok {
+			t.Errorf("%s and %s both have %s", p.id, other, p.ip)
+		}
+		seen[p.ip] = p.id
+	}
+}
+
+// row: NET-03
+func TestTwoFamilies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24,fd00:199::/64")
+	a, b := w.joined(tcp(8080, 80)), w.joined()
+	if len(a.res.IPs) != 2 {
+		t.Fatalf("addresses: %v", a.res.IPs)
+	}
+	six := a.res.IPs[1].Address.IP.String()
+	w.tcpServer(a.ns, "["+six+"]:80")
+	w.reaches(b.ns, "tcp", "["+six+"]:80", b.res.IPs[1].Address.IP.String())
+	w.reaches(b.ns, "tcp", "[fd00:199::1]:8080", "fd00:199::1")
+}
+
+func TestHostPorts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	web := w.joined(tcp(8080, 80), map[string]any{"hostPort": 5353, "containerPort": 53, "protocol": "udp"},
+		map[string]any{"hostPort": 9090, "containerPort": 80, "protocol": "tcp", "hostIP": "127.0.0.1"})
+	other := w.joined()
+	w.tcpServer(web.ns, ":80")
+	w.udpServer(web.ns, ":53")
+	gateway := "10.199.0.1"
+
+	w.reaches(w.host, "tcp", "127.0.0.1:8080", gateway)                  // on the host's loopback
+	w.reaches(w.host, "tcp", hostIP+":8080", "")                         // on the host's address, from the host
+	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)           // from elsewhere: the Pod sees who asks
+	w.reaches(other.ns, "tcp", hostIP+":8080", gateway)                  // from another Pod
+	w.reaches(web.ns, "tcp", hostIP+":8080", gateway)                    // from itself
+	w.reaches(w.neighbour, "udp", hostIP+":5353", neighbourIP)           // UDP
+	w.reaches(w.host, "tcp", "127.0.0.1:9090", gateway)                  // only on this address
+	if _, err := w.ask(w.neighbour, "tcp", hostIP+":9090"); err == nil { // and not on others
+		t.Error("a port with hostIP 127.0.0.1 answers on the host's other address")
+	}
+
+	// A table that somebody flushed comes back at the next start, with the ports of Pods that run.
+	w.in(w.host, func() error { return exec.Command("nft", "flush", "ruleset").Run() })
+	w.ensure()
+	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)
+
+	// The next holder of a UDP port gets the traffic, even of a client that keeps its socket.
+	if _, err := web.cni("DEL", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.ask(w.neighbour, "tcp", hostIP+":8080"); err == nil {
+		t.Error("the host port still answers after DEL")
+	}
+	next := w.joined(tcp(8080, 80))
+	w.tcpServer(next.ns, ":80")
+	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)
+}
+
+func TestHostPortsCollide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	first := w.joined(tcp(8080, 80))
+	second := w.pod(tcp(8080, 81))
+	err := second.add()
+	if err == nil || !strings.Contains(err.Error(), "host port 8080/TCP is taken by Pod default/sandbox1 (8080/TCP)") {
+		t.Fatalf("second Pod: %v", err)
+	}
+	if _, err := first.cni("DEL", nil); err != nil {
+		t.Fatal(err)
+	}
+	must(t, second.add())
+}
+
+func TestPodsStayOffTheHostsLoopback(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	p := w.joined()
+	w.tcpServer(w.host, "127.0.0.1:7000")
+	// A Pod that may change its routes sends packets for 127.0.0.1 out to the host.
+	w.in(p.ns, func() error {
+		must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0))
+		lo, err := netlink.LinkByName("lo")
+		must(t, err)
+		must(t, netlink.LinkSetDown(lo))
+		addrs, err := netlink.AddrList(lo, netlink.FAMILY_V4)
+		must(t, err)
+		for _, a := range addrs {
+			must(t, netlink.AddrDel(lo, &a))
+		}
+		eth, err := netlink.LinkByName("eth0")
+		must(t, err)
+		_, dst, _ := net.ParseCIDR("127.0.0.1/32")
+		return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: dst, Gw: net.ParseIP("10.199.0.1"), Src: net.ParseIP(p.ip.String())})
+	})
+	if seen, err := w.ask(p.ns, "tcp", "127.0.0.1:7000"); err == nil {
+		t.Errorf("a Pod (seen as %s) reached what listens on the host's loopback", seen)
+	}
+}
+
+func TestLeftoversAreFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	stays, lost := w.joined(), w.joined(tcp(8080, 80))
+
+	// CNI's GC names the sandboxes that live.
+	if _, err := stays.cni("GC", map[string]any{"cni.dev/valid-attachments": []map[string]string{{"containerID": stays.id, "ifname": "eth0"}}}); err != nil {
+		t.Fatal(err)
+	}
+	again := w.joined(tcp(8080, 80)) // so the port is free
+
+	// A sandbox whose namespace is gone without DEL holds nothing after the next start.
+	must(t, unix.Unmount(again.ns.Path(), unix.MNT_DETACH))
+	if st := w.ensure(); st.Freed != 1 || !st.Own {
+		t.Errorf("Ensure: %+v", st)
+	}
+	w.joined(tcp(8080, 80))
+	if _, err := lost.cni("CHECK", nil); err == nil {
+		t.Error("CHECK finds nothing wrong with a sandbox that was parted")
+	}
+	if _, err := stays.cni("CHECK", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCleanLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	w.joined(tcp(8080, 80))
+	for range 2 {
+		w.in(w.host, func() error { return network.Clean(t.Context(), w.cfg) })
+	}
+	w.in(w.host, func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			if n := l.Attrs().Name; n != "lo" && n != "uplink" {
+				t.Errorf("link %s is left", n)
+			}
+		}
+		return err
+	})
+	if _, err := os.Stat(filepath.Join(w.cfg.StateDir, "net")); err == nil {
+		t.Error("the address book is left")
+	}
+}
+
+func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	cfg := w.cfg
+	cfg.DataDir, cfg.Bridge = t.TempDir(), "gtest1"
+	conf := filepath.Join(cfg.DataDir, "cni/net.d/00-theirs.conflist")
+	must(t, os.MkdirAll(filepath.Dir(conf), 0o755))
+	must(t, os.WriteFile(conf, []byte("{}"), 0o600))
+	w.in(w.host, func() error {
+		st, err := network.Ensure(t.Context(), cfg)
+		if st.Own || st.ConfFile != conf {
+			t.Errorf("Ensure: %+v", st)
+		}
+		if _, err := netlink.LinkByName("gtest1"); err == nil {
+			t.Error("a bridge was made beside a foreign network")
+		}
+		return err
+	})
+	// A second instance with the same range is told so.
+	must(t, os.Remove(conf))
+	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), cfg); return err })
+	if err == nil || err.Error() != "the Pod range 10.199.0.0/24 overlaps 10.199.0.0/24, which is behind interface gtest0; choose another with --pod-cidr" {
+		t.Errorf("overlap: %v", err)
+	}
+}
