@@ -1,0 +1,286 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Allocator hands out cluster addresses and node ports. It is safe for use by many requests at once.
+type Allocator struct {
+	mu     sync.Mutex
+	pools  []*pool // one per address family, the default family first
+	ports  *portPool
+	list   func(context.Context) ([]v1.Service, error)
+	seeded bool
+}
+
+// New makes an allocator over one or two service ranges (the first names the default family) and the node ports low to high, both included.
+// list returns all stored Services; it is asked before the first write, so that what is stored is taken.
+func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.Service, error)) (*Allocator, error) {
+	if len(cidrs) == 0 || len(cidrs) > 2 {
+		return nil, fmt.Errorf("service ranges: want one, or one per address family, got %d: name them as in 10.96.0.0/16", len(cidrs))
+	}
+	if low < 1 || high > 65535 || low > high {
+		return nil, fmt.Errorf("node port range %d-%d: want two port numbers, the lower first", low, high)
+	}
+	a := &Allocator{ports: newPortPool(low, high, rand.IntN), list: list}
+	for _, c := range cidrs {
+		a.pools = append(a.pools, newPool(c, rand.IntN))
+	}
+	if len(a.pools) == 2 && a.pools[0].family == a.pools[1].family {
+		return nil, fmt.Errorf("service ranges %s and %s are of one address family: name one range per family", cidrs[0], cidrs[1])
+	}
+	return a, nil
+}
+
+// seed takes what stored Services hold. Addresses outside the ranges (of an earlier configuration) are left alone.
+func (a *Allocator) seed(ctx context.Context) error {
+	if a.seeded {
+		return nil
+	}
+	all, err := a.list(ctx)
+	if err != nil {
+		return errors.NewInternalError(fmt.Errorf("list services to learn which addresses are taken: %w", err))
+	}
+	for i := range all {
+		for _, ip := range all[i].Spec.ClusterIPs {
+			if p := a.poolOf(ip); p != nil {
+				_ = p.take(ip)
+			}
+		}
+		for _, n := range portsOf(&all[i]) {
+			_ = a.ports.take(n)
+		}
+	}
+	a.seeded = true
+	return nil
+}
+
+func (a *Allocator) poolOf(ip string) *pool {
+	for _, p := range a.pools {
+		if addr, err := netip.ParseAddr(ip); err == nil && p.contains(addr) {
+			return p
+		}
+	}
+	return nil
+}
+
+// begin gives s what it lacks. finish(true) gives back what old had and s has not; finish(false), and any finish of a dry run, what was given.
+func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.seed(ctx); err != nil {
+		return nil, err
+	}
+	t := &taking{Allocator: a}
+	if err := t.all(s, old); err != nil {
+		t.undo()
+		return nil, err
+	}
+	return func(ok bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !ok || dryRun {
+			t.undo()
+			return
+		}
+		if old != nil {
+			a.free(old, s)
+		}
+	}, nil
+}
+
+// release gives back all that a deleted Service held.
+func (a *Allocator) release(s *v1.Service) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free(s, &v1.Service{})
+}
+
+// free gives back what s holds and kept does not.
+func (a *Allocator) free(s, kept *v1.Service) {
+	for _, ip := range s.Spec.ClusterIPs {
+		if p := a.poolOf(ip); p != nil && !slices.Contains(kept.Spec.ClusterIPs, ip) {
+			p.release(ip)
+		}
+	}
+	still := portsOf(kept)
+	for _, n := range portsOf(s) {
+		if !slices.Contains(still, n) {
+			a.ports.release(n)
+		}
+	}
+}
+
+// portsOf are the node ports a Service holds, its health check's included, each once.
+func portsOf(s *v1.Service) []int {
+	var out []int
+	for _, p := range s.Spec.Ports {
+		if p.NodePort != 0 && !slices.Contains(out, int(p.NodePort)) {
+			out = append(out, int(p.NodePort))
+		}
+	}
+	if s.Spec.HealthCheckNodePort != 0 {
+		out = append(out, int(s.Spec.HealthCheckNodePort))
+	}
+	return out
+}
+
+// taking is one write's allocations, so that they can be undone.
+type taking struct {
+	*Allocator
+	ips   []string
+	ports []int
+}
+
+func (t *taking) undo() {
+	for _, ip := range t.ips {
+		t.poolOf(ip).release(ip)
+	}
+	for _, n := range t.ports {
+		t.Allocator.ports.release(n)
+	}
+}
+
+func (t *taking) all(s, old *v1.Service) error {
+	if !needsClusterIP(s) {
+		return nil
+	}
+	if err := t.families(s, old); err != nil {
+		return err
+	}
+	if !headless(s) {
+		if err := t.addresses(s, old); err != nil {
+			return err
+		}
+	}
+	if len(s.Spec.ClusterIPs) > 0 {
+		s.Spec.ClusterIP = s.Spec.ClusterIPs[0]
+	}
+	return t.nodePorts(s, old)
+}
+
+func invalid(s *v1.Service, errs ...*field.Error) error {
+	return errors.NewInvalid(schema.GroupKind{Kind: "Service"}, s.Name, errs)
+}
+
+// addresses takes one address per family: the one asked for, or any.
+func (t *taking) addresses(s, old *v1.Service) error {
+	var had []string
+	if old != nil && needsClusterIP(old) && !headless(old) {
+		had = old.Spec.ClusterIPs
+	}
+	asked := s.Spec.ClusterIPs
+	for i, family := range s.Spec.IPFamilies {
+		p := t.poolFor(family)
+		if i < len(asked) {
+			ip := asked[i]
+			if slices.Contains(had, ip) {
+				continue
+			}
+			if err := p.take(ip); err != nil {
+				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked, fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
+			}
+			t.ips = append(t.ips, ip)
+			continue
+		}
+		ip, err := p.next()
+		if err != nil {
+			return errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
+		}
+		t.ips = append(t.ips, ip)
+		s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, ip)
+	}
+	if n := len(s.Spec.IPFamilies); len(s.Spec.ClusterIPs) > n {
+		s.Spec.ClusterIPs = s.Spec.ClusterIPs[:n]
+	}
+	return nil
+}
+
+func (t *taking) poolFor(family v1.IPFamily) *pool {
+	for _, p := range t.pools {
+		if p.family == family {
+			return p
+		}
+	}
+	return nil
+}
+
+// nodePorts takes the ports asked for and, where the type wants them, free ones for the rest. Ports of one number and different protocols
+// share a node port.
+func (t *taking) nodePorts(s, old *v1.Service) error {
+	var had []int
+	if old != nil {
+		had = portsOf(old)
+	}
+	mine := func(n int) bool { return slices.Contains(had, n) || slices.Contains(t.ports, n) }
+	path := field.NewPath("spec", "ports")
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		if !needsNodePort(s) || p.NodePort == 0 || mine(int(p.NodePort)) {
+			continue
+		}
+		if err := t.Allocator.ports.take(int(p.NodePort)); err != nil {
+			return invalid(s, field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error()))
+		}
+		t.ports = append(t.ports, int(p.NodePort))
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		if p.NodePort != 0 || !wantsNodePort(s) {
+			continue
+		}
+		if p.NodePort = sibling(s.Spec.Ports, p); p.NodePort != 0 {
+			continue
+		}
+		n, err := t.Allocator.ports.next()
+		if err != nil {
+			return errors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
+		}
+		t.ports, p.NodePort = append(t.ports, n), int32(n)
+	}
+	return t.healthPort(s, mine)
+}
+
+// sibling is the node port of another protocol's port of the same number; 0 when there is none or this protocol has it.
+func sibling(ports []v1.ServicePort, p *v1.ServicePort) int32 {
+	for _, q := range ports {
+		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 {
+			if !slices.ContainsFunc(ports, func(r v1.ServicePort) bool { return r.Protocol == p.Protocol && r.NodePort == q.NodePort }) {
+				return q.NodePort
+			}
+		}
+	}
+	return 0
+}
+
+func (t *taking) healthPort(s *v1.Service, mine func(int) bool) error {
+	if !needsHealthPort(s) {
+		return nil
+	}
+	n := int(s.Spec.HealthCheckNodePort)
+	switch {
+	case n != 0 && mine(n):
+		return nil
+	case n != 0:
+		if err := t.Allocator.ports.take(n); err != nil {
+			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n, err))
+		}
+	default:
+		var err error
+		if n, err = t.Allocator.ports.next(); err != nil {
+			return errors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort: %w", err))
+		}
+	}
+	t.ports, s.Spec.HealthCheckNodePort = append(t.ports, n), int32(n)
+	return nil
+}

@@ -1,0 +1,57 @@
+package services
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+)
+
+// Kinds are the rows of this package: Services that draw on the allocator's pools. c carries proxy requests.
+func Kinds(a *Allocator, c pods.Connections) []kind.Kind {
+	return []kind.Kind{{
+		Version: "v1", Resource: "services", Singular: "service", Kind: "Service",
+		Names: kind.Names{Short: []string{"svc"}, Categories: []string{"all"}},
+		Types: kind.Types{
+			New:        func() runtime.Object { return &v1.Service{} },
+			NewList:    func() runtime.Object { return &v1.ServiceList{} },
+			Namespaced: true, HasStatus: true, NoGenerate: true,
+		},
+		Rules: kind.Rules{
+			Default: func(o runtime.Object) { Default(o.(*v1.Service)) },
+			PrepareCreate: func(_ context.Context, o runtime.Object) {
+				s := o.(*v1.Service)
+				s.Status = v1.ServiceStatus{}
+				normalizeClusterIPs(s, nil)
+			},
+			PrepareUpdate: func(_ context.Context, o, old runtime.Object) { prepareUpdate(o.(*v1.Service), old.(*v1.Service)) },
+			Validate:      func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Service), nil) },
+			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+				return ValidateUpdate(o.(*v1.Service), old.(*v1.Service))
+			},
+			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList { return validateStatus(o.(*v1.Service)) },
+			ValidateName:   validateName,
+			Warn:           func(_ context.Context, o runtime.Object) []string { return warn(o.(*v1.Service)) },
+			Fields: func(o runtime.Object) fields.Set {
+				s := o.(*v1.Service)
+				return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
+			},
+			AllowUnconditionalUpdate: true,
+			BeginCreate: func(ctx context.Context, o runtime.Object, dryRun bool) (func(bool), error) {
+				return a.begin(ctx, o.(*v1.Service), nil, dryRun)
+			},
+			BeginUpdate: func(ctx context.Context, o, old runtime.Object, dryRun bool) (func(bool), error) {
+				return a.begin(ctx, o.(*v1.Service), old.(*v1.Service), dryRun)
+			},
+			AfterDelete: func(o runtime.Object) { a.release(o.(*v1.Service)) },
+		},
+		Table:        table(),
+		Subresources: func(d kind.Deps) map[string]rest.Storage { return proxyOf(c, d) },
+	}}
+}
