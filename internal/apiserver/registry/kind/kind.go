@@ -45,6 +45,7 @@ type Types struct {
 	NoGenerate bool             // metadata.generation is not kept (ConfigMap, Secret, Event, RBAC, …)
 	EventTTL   uint64           // seconds a stored object lives; 0 means for ever
 	Internal   schema.GroupKind // hub kind when it is another group's (events.k8s.io over core); empty otherwise
+	KeepStatus bool             // the status given at creation is kept (Node)
 }
 
 // Rules are the decisions about a write. All are pure: any field may be nil.
@@ -80,6 +81,8 @@ type Table struct {
 	Columns []metav1.TableColumnDefinition
 	// Row returns the cells of one object, one per column.
 	Row func(obj runtime.Object, o RowOptions) []any
+	// Conditions mark a row (a Pod that ended); nil means none.
+	Conditions func(obj runtime.Object) []metav1.TableRowCondition
 }
 
 // RowOptions tell how to print a row.
@@ -91,4 +94,19 @@ type Deps struct {
 	Status rest.Storage                                      // the status endpoint, nil without one
 	Lookup func(group, resource string) rest.StandardStorage // another kind's store; nil when not served
 	Extra  any                                               // apiserver.Connections: how to reach kubelets; see apiserver
+}
+
+// PartUpdate is an update that changes a part of an object by a rule of its own, as an approval does.
+type PartUpdate struct {
+	Name    string
+	Info    rest.UpdatedObjectInfo
+	Prepare func(obj, old runtime.Object) // keeps of old what the endpoint may not change
+	Create  rest.ValidateObjectFunc
+	Update  rest.ValidateObjectUpdateFunc
+	Options *metav1.UpdateOptions
+}
+
+// PartUpdater is what Deps.Status also is: it writes with Prepare in place of the status rule. Metadata is checked, ValidateStatus is asked.
+type PartUpdater interface {
+	UpdatePart(ctx context.Context, u PartUpdate) (runtime.Object, error)
 }

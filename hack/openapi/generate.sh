@@ -1,0 +1,21 @@
+#!/bin/sh
+# Generates internal/apiserver/openapi/zz_generated.openapi.go: the OpenAPI definitions of the served k8s.io/api types. It changes only with the
+# versions of k8s.io/api and k8s.io/kube-openapi in go.mod. Usage: hack/openapi/generate.sh
+set -eu
+cd "$(dirname "$0")/../.."
+version=$(go list -m -f '{{.Version}}' k8s.io/kube-openapi)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: >"$work/header"
+packages=""
+for group in core apps batch policy discovery coordination scheduling node storage rbac authentication authorization \
+	admissionregistration certificates events networking autoscaling; do
+	packages="$packages k8s.io/api/$group/v1"
+done
+GOBIN="$work" go install "k8s.io/kube-openapi/cmd/openapi-gen@$version"
+"$work/openapi-gen" -r "$work/rules" --go-header-file "$work/header" \
+	--output-dir internal/apiserver/openapi --output-pkg github.com/gantry-project/gantry/internal/apiserver/openapi \
+	--output-file zz_generated.openapi.go \
+	$packages k8s.io/api/autoscaling/v2 \
+	k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version \
+	k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr

@@ -1,0 +1,60 @@
+package apiserver
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Config is what a server is made from. The zero value of a field means the default named beside it.
+type Config struct {
+	Listen   Listen
+	Files    Files
+	Etcd     store.Options    // embedded under DataDir/etcd unless Servers are named
+	DataDir  string           // state of this server; needed for embedded etcd
+	Services ServiceRanges    // addresses and ports that Services get
+	Kubelets pods.Connections // how log, exec, attach, portforward and proxy reach nodes
+	Journal  Journal          // where facts about Pods go and come from
+	// Access makes authentication, authorization, admission and their kinds. nil trusts in-process clients and nobody else.
+	Access func(AccessDeps) (*Access, error)
+	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
+	OpenAPIv2Off bool
+	// AggregatorOff and CustomResourcesOff leave out aggregated APIs and custom resources.
+	AggregatorOff, CustomResourcesOff bool
+}
+
+// Listen is where the server answers.
+type Listen struct {
+	Address   string       // 0.0.0.0
+	Port      int          // 6443; a negative value picks a free one
+	Listener  net.Listener // takes the place of Address and Port
+	Advertise netip.Addr   // address of the kubernetes Service's endpoint; the first global one of the host when not set
+	External  string       // host name in URLs handed out; the advertised address when empty
+}
+
+// Files are the PEM files a server reads; all but the client CAs are needed to listen.
+type Files struct {
+	Cert, Key             string // serving pair
+	ClientCA              string // authorities of client certificates
+	ProxyCert, ProxyKey   string // client pair shown to aggregated API servers
+	RequestHeaderCA       string // authority of front proxies
+	ServiceAccountSigning string // private key; the rest of service accounts is Access's
+}
+
+// ServiceRanges are the pools that Services draw from.
+type ServiceRanges struct {
+	CIDRs              []netip.Prefix // 10.96.0.0/16
+	NodePortLow        int            // 30000
+	NodePortHigh       int            // 32767, inclusive
+	KubernetesNodePort int            // 0: the kubernetes Service is a ClusterIP
+}
+
+// Journal joins the server to the journal: Sink takes what the server sees, Reader and Appender serve podjournals.
+type Journal struct {
+	Sink     journal.Sink     // nil drops facts
+	Reader   journal.Reader   // nil serves no podjournals
+	Appender journal.Appender // nil refuses entries from remote components
+}

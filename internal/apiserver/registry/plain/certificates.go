@@ -1,0 +1,141 @@
+package plain
+
+import (
+	"context"
+	"sort"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+// Certificates are the rows of certificates.k8s.io/v1.
+func Certificates() []kind.Kind {
+	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	k := kind.Kind{
+		Group: certificatesv1.GroupName, Version: "v1", Resource: "certificatesigningrequests", Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
+		Names: kind.Names{Short: []string{"csr"}},
+		Types: types[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](),
+		Rules: kind.Rules{
+			PrepareCreate: func(ctx context.Context, o runtime.Object) {
+				signRequest(ctx, o.(*certificatesv1.CertificateSigningRequest))
+			},
+			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
+				o.(*certificatesv1.CertificateSigningRequest).Spec = old.(*certificatesv1.CertificateSigningRequest).Spec
+			},
+			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
+				keepApproval(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest))
+			},
+			Fields: func(o runtime.Object) fields.Set {
+				return fields.Set{"spec.signerName": o.(*certificatesv1.CertificateSigningRequest).Spec.SignerName}
+			},
+			AllowUnconditionalUpdate: true,
+		},
+		Subresources: approval,
+	}
+	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Table = kind.Table{
+		Columns: []metav1.TableColumnDefinition{
+			column.Name(), column.Age(), column.Def("SignerName", spec["signerName"]), column.Def("Requestor", spec["username"]),
+			column.Def("RequestedDuration", spec["expirationSeconds"]), column.Def("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+		},
+		Row: row(func(c *certificatesv1.CertificateSigningRequest, o kind.RowOptions) []any {
+			life := "<none>"
+			if s := c.Spec.ExpirationSeconds; s != nil {
+				life = column.Until(seconds(*s))
+			}
+			return []any{c.Name, column.Since(c.CreationTimestamp, o.Now), c.Spec.SignerName, c.Spec.Username, life, requestState(&c.Status)}
+		}),
+	}
+	return []kind.Kind{k}
+}
+
+// signRequest writes who asks into the request; clients cannot.
+func signRequest(ctx context.Context, c *certificatesv1.CertificateSigningRequest) {
+	s := &c.Spec
+	s.Username, s.UID, s.Groups, s.Extra = "", "", nil, nil
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return
+	}
+	s.Username, s.UID, s.Groups = u.GetName(), u.GetUID(), u.GetGroups()
+	if extra := u.GetExtra(); len(extra) > 0 {
+		s.Extra = map[string]certificatesv1.ExtraValue{}
+		for k, v := range extra {
+			s.Extra[k] = v
+		}
+	}
+}
+
+// isApproval says that a condition is set through the approval endpoint only.
+func isApproval(t certificatesv1.RequestConditionType) bool {
+	return t == certificatesv1.CertificateApproved || t == certificatesv1.CertificateDenied
+}
+
+// keepApproval lets a status update change everything but approval and denial.
+func keepApproval(c, old *certificatesv1.CertificateSigningRequest) {
+	var conditions []certificatesv1.CertificateSigningRequestCondition
+	for _, x := range old.Status.Conditions {
+		if isApproval(x.Type) {
+			conditions = append(conditions, x)
+		}
+	}
+	for _, x := range c.Status.Conditions {
+		if !isApproval(x.Type) {
+			conditions = append(conditions, x)
+		}
+	}
+	c.Status.Conditions = conditions
+	stamp(c, old)
+}
+
+// stamp gives conditions the times they are due.
+func stamp(c, old *certificatesv1.CertificateSigningRequest) {
+	now := metav1.Now()
+	for i := range c.Status.Conditions {
+		x := &c.Status.Conditions[i]
+		orText(&x.Status, corev1.ConditionTrue)
+		if x.LastUpdateTime.IsZero() {
+			x.LastUpdateTime = now
+		}
+		if !x.LastTransitionTime.IsZero() {
+			continue
+		}
+		x.LastTransitionTime = now
+		for _, was := range old.Status.Conditions {
+			if was.Type == x.Type && was.Status == x.Status && !was.LastTransitionTime.IsZero() {
+				x.LastTransitionTime = was.LastTransitionTime
+			}
+		}
+	}
+}
+
+func requestState(s *certificatesv1.CertificateSigningRequestStatus) string {
+	state := map[certificatesv1.RequestConditionType]bool{}
+	for _, c := range s.Conditions {
+		state[c.Type] = true
+	}
+	var out []string
+	switch {
+	case state[certificatesv1.CertificateDenied]:
+		out = append(out, "Denied")
+	case state[certificatesv1.CertificateApproved]:
+		out = append(out, "Approved")
+	default:
+		out = append(out, "Pending")
+	}
+	if state[certificatesv1.CertificateFailed] {
+		out = append(out, "Failed")
+	}
+	if len(s.Certificate) > 0 {
+		out = append(out, "Issued")
+	}
+	sort.Strings(out[1:])
+	return join(out)
+}

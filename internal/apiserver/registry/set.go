@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Options are what storages are made with.
+type Options struct {
+	Scheme  *runtime.Scheme
+	REST    generic.RESTOptionsGetter
+	Journal journal.Sink // facts about writes of Pods; nil drops them
+	// Wrap puts rules around a kind's store (RBAC escalation); the wrapped storage is served, Lookup still finds the bare store.
+	Wrap map[schema.GroupResource]func(rest.StandardStorage) rest.Storage
+	// Extra is handed to the subresources of rows.
+	Extra any
+}
+
+// Set is the storages of all kinds.
+type Set struct {
+	stores   map[schema.GroupResource]*Store
+	versions map[schema.GroupVersion]map[string]rest.Storage
+	order    []schema.GroupVersion
+}
+
+// Build makes the storages of the rows. A later row replaces an earlier one of the same group, version and resource.
+func Build(kinds []kind.Kind, o Options) (*Set, error) {
+	s := &Set{stores: map[schema.GroupResource]*Store{}, versions: map[schema.GroupVersion]map[string]rest.Storage{}}
+	if o.Journal == nil {
+		o.Journal = journal.Discard{}
+	}
+	kinds = Last(kinds)
+	for i := range kinds {
+		if err := s.main(&kinds[i], o); err != nil {
+			return nil, fmt.Errorf("storage of %s: %w", kinds[i].Resource, err)
+		}
+	}
+	for i := range kinds {
+		if err := s.sub(&kinds[i], o); err != nil {
+			return nil, fmt.Errorf("subresources of %s: %w", kinds[i].Resource, err)
+		}
+	}
+	return s, nil
+}
+
+// Last keeps the last row of each group, version and resource, in the order of first appearance.
+func Last(kinds []kind.Kind) []kind.Kind {
+	at := map[schema.GroupVersionResource]int{}
+	var out []kind.Kind
+	for _, k := range kinds {
+		gvr := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+		if i, ok := at[gvr]; ok {
+			out[i] = k
+			continue
+		}
+		at[gvr] = len(out)
+		out = append(out, k)
+	}
+	return out
+}
+
+// main makes the main store of a kind, or shares that of the kind whose hub type it has.
+func (s *Set) main(k *kind.Kind, o Options) error {
+	gr := schema.GroupResource{Group: k.Group, Resource: k.Resource}
+	shared := schema.GroupResource{Group: k.Types.Internal.Group, Resource: k.Resource}
+	if k.Types.Internal.Kind != "" {
+		store, ok := s.stores[shared]
+		if !ok {
+			return fmt.Errorf("its hub %s is not served, or listed after it", k.Types.Internal)
+		}
+		s.stores[gr] = store
+		s.add(k, k.Resource, store)
+		return nil
+	}
+	store, err := newStore(k, o)
+	if err != nil {
+		return err
+	}
+	s.stores[gr] = store
+	var served rest.Storage = store
+	if wrap := o.Wrap[gr]; wrap != nil {
+		served = wrap(store)
+	}
+	s.add(k, k.Resource, served)
+	return nil
+}
+
+// sub makes status, scale and the row's own subresources.
+func (s *Set) sub(k *kind.Kind, o Options) error {
+	store := s.stores[schema.GroupResource{Group: k.Group, Resource: k.Resource}]
+	d := kind.Deps{Store: store, Lookup: s.Lookup, Extra: o.Extra}
+	if k.Types.HasStatus {
+		status := newStatus(k, store)
+		d.Status = status
+		s.add(k, k.Resource+"/status", status)
+	}
+	if scale := newScale(k, store); scale != nil {
+		s.add(k, k.Resource+"/scale", scale)
+	}
+	if k.Subresources == nil {
+		return nil
+	}
+	for name, storage := range k.Subresources(d) {
+		if strings.Contains(name, "/") || storage == nil {
+			return fmt.Errorf("subresource %q: a name without a slash and a storage are needed", name)
+		}
+		s.add(k, k.Resource+"/"+name, storage)
+	}
+	return nil
+}
+
+func (s *Set) add(k *kind.Kind, path string, storage rest.Storage) {
+	s.Add(schema.GroupVersion{Group: k.Group, Version: k.Version}, path, storage)
+}
+
+// Add puts in a further storage, as a create-only kind; path may name a subresource after a slash.
+func (s *Set) Add(gv schema.GroupVersion, path string, storage rest.Storage) {
+	if s.versions[gv] == nil {
+		s.versions[gv] = map[string]rest.Storage{}
+		s.order = append(s.order, gv)
+	}
+	s.versions[gv][path] = storage
+}
+
+// Versions are the group versions with storages, in the order they were added.
+func (s *Set) Versions() []schema.GroupVersion { return s.order }
+
+// Storages are those of one group version by resource path.
+func (s *Set) Storages(gv schema.GroupVersion) map[string]rest.Storage { return s.versions[gv] }
+
+// Lookup finds the store of a kind; nil when it is not served.
+func (s *Set) Lookup(group, resource string) rest.StandardStorage {
+	if store, ok := s.stores[schema.GroupResource{Group: group, Resource: resource}]; ok {
+		return store
+	}
+	return nil
+}

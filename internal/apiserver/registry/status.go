@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"context"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+// status is a kind's status endpoint: the same store, written by another strategy. It offers get, update and patch only.
+type status struct {
+	store *genericregistry.Store
+	kind  *kind.Kind
+}
+
+var (
+	_ rest.Getter              = &status{}
+	_ rest.Patcher             = &status{}
+	_ rest.TableConvertor      = &status{}
+	_ rest.ResetFieldsStrategy = &status{}
+	_ kind.PartUpdater         = &status{}
+)
+
+func newStatus(k *kind.Kind, s *Store) *status {
+	copied := *s.Store
+	st := &statusStrategy{strategy{ObjectTyper: s.CreateStrategy, kind: k}}
+	copied.UpdateStrategy, copied.ResetFieldsStrategy = st, st
+	copied.BeginUpdate = nil
+	return &status{store: &copied, kind: k}
+}
+
+func (s *status) New() runtime.Object { return s.kind.Types.New() }
+
+// Destroy leaves the shared store to its main endpoint.
+func (s *status) Destroy() {}
+
+func (s *status) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
+	return s.store.Get(ctx, name, o)
+}
+
+// Update writes the status of an object that exists.
+func (s *status) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return s.store.Update(ctx, name, info, create, update, false, o)
+}
+
+func (s *status) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.store.GetResetFields()
+}
+
+func (s *status) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
+	return s.store.ConvertToTable(ctx, obj, o)
+}
+
+// statusStrategy writes metadata and status, and keeps everything else.
+type statusStrategy struct{ strategy }
+
+func (s *statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	v, was := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old.DeepCopyObject()).Elem()
+	for i := range v.NumField() {
+		switch v.Type().Field(i).Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+		default:
+			v.Field(i).Set(was.Field(i))
+		}
+	}
+	if p := s.kind.Rules.PrepareStatus; p != nil {
+		p(ctx, obj, old)
+	}
+	setGeneration(obj, generation(old))
+}
+
+func (s *statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	if v := s.kind.Rules.ValidateStatus; v != nil {
+		return v(ctx, obj, old)
+	}
+	return nil
+}
+
+func (s *statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+func (s *statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return resets(s.kind, "spec")
+}
+
+// UpdatePart writes an object by a rule of the caller's own in place of the status rule.
+func (s *status) UpdatePart(ctx context.Context, u kind.PartUpdate) (runtime.Object, error) {
+	copied := *s.store
+	copied.UpdateStrategy = &partStrategy{statusStrategy{strategy{ObjectTyper: s.store.CreateStrategy, kind: s.kind}}, u.Prepare}
+	out, _, err := copied.Update(ctx, u.Name, u.Info, u.Create, u.Update, false, u.Options)
+	return out, err
+}
+
+// partStrategy writes what its rule leaves of an update.
+type partStrategy struct {
+	statusStrategy
+	prepare func(obj, old runtime.Object)
+}
+
+func (p *partStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	p.prepare(obj, old)
+	setGeneration(obj, generation(old))
+}

@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+// Store is the main endpoint of a kind.
+type Store struct {
+	*genericregistry.Store
+	kind *kind.Kind
+}
+
+// ShortNames are what kubectl may call the kind.
+func (s *Store) ShortNames() []string { return s.kind.Names.Short }
+
+// Categories are the groupings the kind is in, as "all".
+func (s *Store) Categories() []string { return s.kind.Names.Categories }
+
+// newStore makes the store of a kind.
+func newStore(k *kind.Kind, o Options) (*Store, error) {
+	st := &strategy{ObjectTyper: o.Scheme, kind: k}
+	gr := schema.GroupResource{Group: k.Group, Resource: k.Resource}
+	s := &genericregistry.Store{
+		NewFunc: k.Types.New, NewListFunc: k.Types.NewList,
+		DefaultQualifiedResource:  gr,
+		SingularQualifiedResource: schema.GroupResource{Group: k.Group, Resource: k.Singular},
+		CreateStrategy:            st, UpdateStrategy: st, DeleteStrategy: st, ResetFieldsStrategy: st,
+		TableConvertor:      &table{Table: k.Table, resource: gr},
+		ReturnDeletedObject: returnsDeleted[gr],
+	}
+	setHooks(s, &k.Rules)
+	options := &generic.StoreOptions{RESTOptions: o.REST, AttrFunc: attrs(k)}
+	if field := k.Rules.Indexed; field != "" {
+		options.TriggerFunc, options.Indexers = index(k, field)
+	}
+	s.PredicateFunc = predicate(k, options.AttrFunc)
+	if ttl := k.Types.EventTTL; ttl > 0 {
+		s.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return ttl, nil }
+	}
+	if err := s.CompleteWithOptions(options); err != nil {
+		return nil, err
+	}
+	if gr.Group == "" && gr.Resource == "pods" {
+		s.Storage.Storage = &witness{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(), sink: o.Journal}
+	}
+	return &Store{Store: s, kind: k}, nil
+}
+
+// returnsDeleted are the kinds whose delete answers with the object instead of a Status, as upstream's.
+var returnsDeleted = map[schema.GroupResource]bool{
+	{Resource: "pods"}: true, {Resource: "podtemplates"}: true, {Resource: "persistentvolumes"}: true, {Resource: "persistentvolumeclaims"}: true,
+	{Resource: "resourcequotas"}: true, {Resource: "serviceaccounts"}: true, {Resource: "services"}: true,
+	{Group: "storage.k8s.io", Resource: "storageclasses"}: true, {Group: "storage.k8s.io", Resource: "volumeattachments"}: true,
+	{Group: "storage.k8s.io", Resource: "csinodes"}: true, {Group: "storage.k8s.io", Resource: "csidrivers"}: true,
+	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: true,
+}
+
+// setHooks hangs a row's Begin and After hooks into the store.
+func setHooks(s *genericregistry.Store, r *kind.Rules) {
+	if begin := r.BeginCreate; begin != nil {
+		s.BeginCreate = func(ctx context.Context, obj runtime.Object, o *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
+			return finish(begin(ctx, obj, len(o.DryRun) > 0))
+		}
+	}
+	if begin := r.BeginUpdate; begin != nil {
+		s.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, o *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
+			return finish(begin(ctx, obj, old, len(o.DryRun) > 0))
+		}
+	}
+	if after := r.AfterDelete; after != nil {
+		s.AfterDelete = func(obj runtime.Object, o *metav1.DeleteOptions) {
+			if o == nil || len(o.DryRun) == 0 {
+				after(obj)
+			}
+		}
+	}
+}
+
+func finish(end func(ok bool), err error) (genericregistry.FinishFunc, error) {
+	if err != nil {
+		return nil, err
+	}
+	if end == nil {
+		end = func(bool) {}
+	}
+	return func(_ context.Context, ok bool) { end(ok) }, nil
+}
+
+// attrs gives the labels and fields that selectors match.
+func attrs(k *kind.Kind) storage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		var f fields.Set
+		if k.Rules.Fields != nil {
+			f = k.Rules.Fields(obj)
+		}
+		if f == nil {
+			f = fields.Set{}
+		}
+		f["metadata.name"] = m.GetName()
+		if k.Types.Namespaced {
+			f["metadata.namespace"] = m.GetNamespace()
+		}
+		return m.GetLabels(), f, nil
+	}
+}
+
+// predicate matches objects; an indexed field is named so that watchers and lists of one value cost nothing to the others.
+func predicate(k *kind.Kind, a storage.AttrFunc) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
+	var indexed []string
+	if k.Rules.Indexed != "" {
+		indexed = []string{k.Rules.Indexed, "metadata.namespace"}
+	}
+	return func(l labels.Selector, f fields.Selector) storage.SelectionPredicate {
+		return storage.SelectionPredicate{Label: l, Field: f, GetAttrs: a, IndexFields: indexed}
+	}
+}
+
+// index is the watch dispatch and list index over one selectable field.
+func index(k *kind.Kind, field string) (storage.IndexerFuncs, *cache.Indexers) {
+	value := func(obj runtime.Object) string { return k.Rules.Fields(obj)[field] }
+	return storage.IndexerFuncs{field: value}, &cache.Indexers{
+		storage.FieldIndex(field): func(obj any) ([]string, error) { return []string{value(obj.(runtime.Object))}, nil },
+		storage.FieldIndex("metadata.namespace"): func(obj any) ([]string, error) {
+			m, err := meta.Accessor(obj)
+			if err != nil {
+				return nil, err
+			}
+			return []string{m.GetNamespace()}, nil
+		},
+	}
+}

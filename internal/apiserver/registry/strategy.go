@@ -1,0 +1,186 @@
+package registry
+
+import (
+	"context"
+	"reflect"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+// strategy is how objects of any kind are written; what differs stands in the row.
+type strategy struct {
+	runtime.ObjectTyper
+	kind *kind.Kind
+}
+
+var (
+	_ rest.RESTCreateStrategy              = &strategy{}
+	_ rest.RESTUpdateStrategy              = &strategy{}
+	_ rest.RESTGracefulDeleteStrategy      = &strategy{}
+	_ rest.GarbageCollectionDeleteStrategy = &strategy{}
+	_ rest.ResetFieldsStrategy             = &strategy{}
+)
+
+// GenerateName makes a name from metadata.generateName.
+func (s *strategy) GenerateName(base string) string {
+	return names.SimpleNameGenerator.GenerateName(base)
+}
+func (s *strategy) NamespaceScoped() bool { return s.kind.Types.Namespaced }
+func (s *strategy) AllowCreateOnUpdate(context.Context) bool {
+	return s.kind.Rules.AllowCreateOnUpdate
+}
+func (s *strategy) AllowUnconditionalUpdate(context.Context) bool {
+	return s.kind.Rules.AllowUnconditionalUpdate
+}
+
+// Canonicalize leaves objects as they are.
+func (s *strategy) Canonicalize(runtime.Object) {}
+
+// PrepareForCreate empties the status, starts the generation and applies the row's rule.
+func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	if s.kind.Types.HasStatus && !s.kind.Types.KeepStatus {
+		part(obj, "Status").SetZero()
+	}
+	if !s.kind.Types.NoGenerate {
+		setGeneration(obj, 1)
+	}
+	if p := s.kind.Rules.PrepareCreate; p != nil {
+		p(ctx, obj)
+	}
+}
+
+// PrepareForUpdate keeps the status and counts a generation for each change beyond metadata and status.
+func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	if s.kind.Types.HasStatus {
+		part(obj, "Status").Set(part(old.DeepCopyObject(), "Status"))
+	}
+	if p := s.kind.Rules.PrepareUpdate; p != nil {
+		p(ctx, obj, old)
+	}
+	if was := generation(old); !s.kind.Types.NoGenerate && generation(obj) == was && !sameContent(obj, old) {
+		setGeneration(obj, was+1)
+	}
+}
+
+// Validate checks metadata, then what the row says.
+func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	errs := s.validateMeta(obj)
+	if v := s.kind.Rules.Validate; v != nil {
+		errs = append(errs, v(ctx, obj)...)
+	}
+	return errs
+}
+
+// ValidateUpdate asks the row's rule for updates, or the one for creation when it has none. The library has checked metadata.
+func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	switch r := &s.kind.Rules; {
+	case r.ValidateUpdate != nil:
+		return r.ValidateUpdate(ctx, obj, old)
+	case r.Validate != nil:
+		return r.Validate(ctx, obj)
+	}
+	return nil
+}
+
+// validateMeta checks metadata with the kind's rule for names.
+func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}
+	}
+	name := s.kind.Rules.ValidateName
+	if name == nil {
+		name = validation.NameIsDNSSubdomain
+	}
+	return validation.ValidateObjectMetaAccessor(m, s.kind.Types.Namespaced, name, field.NewPath("metadata"))
+}
+
+// WarningsOnCreate is what the row wants the client told.
+func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	if w := s.kind.Rules.Warn; w != nil {
+		return w(ctx, obj)
+	}
+	return nil
+}
+
+// WarningsOnUpdate is the same for an update.
+func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+	return s.WarningsOnCreate(ctx, obj)
+}
+
+// CheckGracefulDelete fills in the grace period of kinds that end gracefully.
+func (s *strategy) CheckGracefulDelete(ctx context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
+	return s.kind.Rules.Graceful != nil && s.kind.Rules.Graceful(ctx, obj, o)
+}
+
+// DefaultGarbageCollectionPolicy is what becomes of dependents when a delete does not say, upstream's choice for each kind.
+func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
+	switch {
+	case s.kind.Resource == "events":
+		return rest.Unsupported
+	case s.kind.Group == "batch" && s.kind.Resource == "jobs", s.kind.Group == "" && s.kind.Resource == "replicationcontrollers":
+		return rest.OrphanDependents
+	}
+	return rest.DeleteDependents
+}
+
+// GetResetFields names what the main endpoint ignores, so that server-side apply does not own it.
+func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if !s.kind.Types.HasStatus {
+		return nil
+	}
+	return resets(s.kind, "status")
+}
+
+func resets(k *kind.Kind, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, n := range names {
+		set.Insert(fieldpath.MakePathOrDie(n))
+	}
+	gv := metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
+}
+
+// part is a named field of an API object; every kind that has a status has it as a struct field of this name.
+func part(obj runtime.Object, name string) reflect.Value {
+	return reflect.ValueOf(obj).Elem().FieldByName(name)
+}
+
+// sameContent says that two objects differ in metadata and status at most.
+func sameContent(a, b runtime.Object) bool {
+	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range va.NumField() {
+		switch va.Type().Field(i).Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+			continue
+		}
+		if !apiequality.Semantic.DeepEqual(va.Field(i).Interface(), vb.Field(i).Interface()) {
+			return false
+		}
+	}
+	return true
+}
+
+func generation(obj runtime.Object) int64 {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return 0
+	}
+	return m.GetGeneration()
+}
+
+func setGeneration(obj runtime.Object, n int64) {
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetGeneration(n)
+	}
+}

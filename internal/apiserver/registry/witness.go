@@ -1,0 +1,113 @@
+package registry
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// witness states each acknowledged write of a Pod, whichever endpoint it came through. It changes nothing about the write.
+type witness struct {
+	storage.Interface
+	versioner storage.Versioner
+	sink      journal.Sink
+}
+
+type agentKey struct{}
+
+// WithAgent keeps the client's User-Agent for facts about its writes.
+func WithAgent(ctx context.Context, userAgent string) context.Context {
+	agent, _, _ := strings.Cut(userAgent, " ")
+	return context.WithValue(ctx, agentKey{}, agent)
+}
+
+func (w *witness) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	err := w.Interface.Create(ctx, key, obj, out, ttl)
+	if p, ok := out.(*corev1.Pod); ok && err == nil {
+		w.sink.Put(ref(p), w.written(ctx, p))
+	}
+	return err
+}
+
+func (w *witness) GuaranteedUpdate(ctx context.Context, key string, dst runtime.Object, ignoreNotFound bool,
+	pre *storage.Preconditions, try storage.UpdateFunc, cached runtime.Object) error {
+	var before string
+	var wasDeleting bool
+	watch := func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		if p, ok := in.(*corev1.Pod); ok {
+			before, wasDeleting = p.ResourceVersion, p.DeletionTimestamp != nil
+		}
+		return try(in, m)
+	}
+	err := w.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre, watch, cached)
+	p, ok := dst.(*corev1.Pod)
+	if !ok || err != nil || p.ResourceVersion == before {
+		return err // refused, or nothing changed and nothing was written
+	}
+	w.sink.Put(ref(p), w.written(ctx, p))
+	if p.DeletionTimestamp != nil && !wasDeleting {
+		w.sink.Put(ref(p), w.deleting(ctx, p))
+	}
+	return nil
+}
+
+func (w *witness) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
+	err := w.Interface.Delete(ctx, key, out, pre, validate, cached, o)
+	p, ok := out.(*corev1.Pod)
+	if !ok || err != nil {
+		return err
+	}
+	if p.DeletionTimestamp == nil {
+		w.sink.Put(ref(p), w.deleting(ctx, p))
+	}
+	w.sink.Put(ref(p), journal.Removed{Revision: w.revision(p)})
+	return nil
+}
+
+// written says who wrote what and how long the client waited so far.
+func (w *witness) written(ctx context.Context, p *corev1.Pod) journal.Written {
+	f := journal.Written{Verb: "update", User: userName(ctx), Revision: w.revision(p)}
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		f.Verb, f.Subresource = info.Verb, info.Subresource
+	}
+	f.Agent, _ = ctx.Value(agentKey{}).(string)
+	if t, ok := request.ReceivedTimestampFrom(ctx); ok {
+		f.Took = journal.Took(time.Since(t))
+	}
+	return f
+}
+
+func (w *witness) deleting(ctx context.Context, p *corev1.Pod) journal.Deleting {
+	f := journal.Deleting{User: userName(ctx)}
+	if g := p.DeletionGracePeriodSeconds; g != nil {
+		f.Grace = *g
+	}
+	return f
+}
+
+func (w *witness) revision(p *corev1.Pod) int64 {
+	rv, err := w.versioner.ObjectResourceVersion(p)
+	if err != nil {
+		return 0
+	}
+	return int64(rv)
+}
+
+func userName(ctx context.Context) string {
+	if u, ok := request.UserFrom(ctx); ok {
+		return u.GetName()
+	}
+	return ""
+}
+
+func ref(p *corev1.Pod) journal.Ref {
+	return journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
+}

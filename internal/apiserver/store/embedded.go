@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+// maxSocketPath is what a sockaddr_un holds, without the closing zero.
+const maxSocketPath = 107
+
+// start runs etcd in this process and waits until it leads itself.
+func start(ctx context.Context, dir string, o Options) (*Store, error) {
+	socket, release, err := socketPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	e, err := launch(config(dir, socket, o))
+	if err != nil {
+		release()
+		return nil, err
+	}
+	s := &Store{
+		Transport: storagebackend.TransportConfig{ServerList: []string{"unix://" + socket}},
+		embedded:  e, release: release,
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+		return s, nil
+	case err = <-e.Err():
+	case <-e.Server.StopNotify():
+		err = errors.New("etcd stopped while starting")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.Close()
+	return nil, fmt.Errorf("store: etcd did not start: %w", err)
+}
+
+// config is a single member that only this process reaches.
+func config(dir, socket string, o Options) *embed.Config {
+	c := embed.NewConfig()
+	c.Name, c.Dir = "gantry", dir
+	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: socket}}
+	c.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Host: "localhost"}}
+	c.ListenPeerUrls = nil // a unix path here would bind an abstract socket open to all
+	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:0"}}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	tick := o.Tick
+	if tick == 0 {
+		tick = 20 * time.Millisecond
+	}
+	c.TickMs, c.ElectionMs = uint(tick.Milliseconds()), uint(10*tick.Milliseconds())
+	c.EnableGRPCGateway = false
+	c.WatchProgressNotifyInterval = 5 * time.Second
+	c.UnsafeNoFsync = o.NoFsync
+	// A single member has no slow follower to catch up: keep few raft entries in memory.
+	c.SnapshotCount, c.SnapshotCatchUpEntries = 2000, 200
+	c.QuotaBackendBytes = 8 << 30
+	c.MaxRequestBytes = 3 << 20 // the API server's own limit on a request body
+	c.BootstrapDefragThresholdMegabytes = 100
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quiet())
+	return c
+}
+
+// launch starts etcd. It panics or exits through its logger on damaged files; both arrive here as Damaged.
+func launch(c *embed.Config) (e *embed.Etcd, err error) {
+	existed := exists(filepath.Join(c.Dir, "member"))
+	defer func() {
+		if r := recover(); r != nil {
+			e, err = nil, &Damaged{Dir: c.Dir, Err: fmt.Errorf("%v", r)}
+		}
+	}()
+	e, err = embed.StartEtcd(c)
+	if err != nil && existed {
+		return nil, &Damaged{Dir: c.Dir, Err: err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: etcd cannot start in %s: %w", c.Dir, err)
+	}
+	return e, nil
+}
+
+// socketPath is where etcd listens: in dir, or, where that path is too long for a socket, the same place by way of an open directory.
+func socketPath(dir string) (path string, release func(), err error) {
+	path = filepath.Join(dir, "etcd.sock")
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("store: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/etcd.sock", f.Fd()), func() { f.Close() }, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,71 @@
+package store
+
+import (
+	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+)
+
+// harmless are warnings that a single member on a socket always gives.
+var harmless = []string{
+	"use of closed network connection",
+	"same port",
+	"single port",
+	"simple token is not cryptographically signed",
+	"applying request took too long", // the API server traces slow requests itself
+	"the server is already initialized as member before, starting as etcd member...",
+	"failed to serve",
+	"error encountered",
+}
+
+// quiet is etcd's logger: warnings and worse go to klog, the harmless do not, and what would end the process panics instead, so that launch sees it.
+func quiet() *zap.Logger {
+	return zap.New(bridge{}, zap.WithFatalHook(zapcore.WriteThenPanic))
+}
+
+// bridge is a zapcore.Core over klog.
+type bridge struct{ fields []zapcore.Field }
+
+func (b bridge) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }
+
+func (b bridge) With(f []zapcore.Field) zapcore.Core {
+	return bridge{append(b.fields[:len(b.fields):len(b.fields)], f...)}
+}
+
+func (b bridge) Check(e zapcore.Entry, c *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if b.Enabled(e.Level) {
+		return c.AddCore(e, b)
+	}
+	return c
+}
+
+func (b bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range append(b.fields[:len(b.fields):len(b.fields)], fields...) {
+		f.AddTo(enc)
+	}
+	text := e.Message
+	if err, ok := enc.Fields["error"].(string); ok {
+		text += ": " + err
+	}
+	for _, h := range harmless {
+		if strings.Contains(text, h) {
+			klog.V(4).InfoS("etcd", "message", text)
+			return nil
+		}
+	}
+	kv := make([]any, 0, 2*len(enc.Fields))
+	for k, v := range enc.Fields {
+		kv = append(kv, k, v)
+	}
+	if e.Level >= zapcore.ErrorLevel {
+		klog.ErrorS(nil, "etcd: "+e.Message, kv...)
+		return nil
+	}
+	klog.V(1).InfoS("etcd: "+e.Message, kv...)
+	return nil
+}
+
+func (b bridge) Sync() error { return nil }

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+)
+
+// Prefix is the root of all keys, upstream's default.
+const Prefix = "/registry"
+
+// Options choose and tune the store.
+type Options struct {
+	Servers []string // URLs of an external etcd; empty embeds one
+	Dir     string   // state of the embedded etcd; made when missing, mode 0700
+	// CAFile, CertFile and KeyFile are the TLS client files for external servers.
+	CAFile, CertFile, KeyFile string
+	// NoFsync lets the embedded etcd skip fsync: a power cut loses acknowledged writes. For tests.
+	NoFsync bool
+	// Tick is the raft tick of the embedded etcd; an election takes 1 to 11 of them. 0 means 20 ms.
+	Tick time.Duration
+}
+
+// Store is an open store.
+type Store struct {
+	// Transport tells the API server's storage how to dial.
+	Transport storagebackend.TransportConfig
+	embedded  *embed.Etcd
+	release   func()
+}
+
+// Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which option is wrong.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if len(o.Servers) > 0 {
+		return external(ctx, o)
+	}
+	if o.Dir == "" {
+		return nil, fmt.Errorf("store: no directory for the embedded etcd: set a data directory or name etcd servers")
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("store: directory %q: %w", o.Dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store: cannot make %s: %w: choose a data directory this user may write", dir, err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store: cannot close %s to others: %w: choose a data directory this user owns", dir, err)
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, dir, o)
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	closeSocket := s.release
+	s.release = func() { closeSocket(); unlock() }
+	return s, nil
+}
+
+// Close stops an embedded etcd; call it after the API server has ended. It is safe to call more than once.
+func (s *Store) Close() {
+	if s.embedded != nil {
+		s.embedded.Close()
+		s.embedded = nil
+	}
+	if s.release != nil {
+		s.release()
+		s.release = nil
+	}
+}
+
+// Failed reports an embedded etcd that stopped by itself; nil for an external one.
+func (s *Store) Failed() <-chan error {
+	if s.embedded == nil {
+		return nil
+	}
+	return s.embedded.Err()
+}
+
+// Client is an etcd client of the store for maintenance (compaction, snapshots). The caller closes it.
+func (s *Store) Client() (*clientv3.Client, error) {
+	if s.embedded != nil {
+		return v3client.New(s.embedded.Server), nil
+	}
+	return dial(s.Transport)
+}
+
+func dial(t storagebackend.TransportConfig) (*clientv3.Client, error) {
+	cfg := clientv3.Config{Endpoints: t.ServerList, DialTimeout: 5 * time.Second, Logger: quiet()}
+	if t.TrustedCAFile != "" || t.CertFile != "" {
+		tls, err := transport.TLSInfo{TrustedCAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}.ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files", err)
+		}
+		cfg.TLS = tls
+	}
+	return clientv3.New(cfg)
+}
+
+// external checks that one of the servers answers and names them for the storage.
+func external(ctx context.Context, o Options) (*Store, error) {
+	t := storagebackend.TransportConfig{ServerList: o.Servers, TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}
+	c, err := dial(t)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := c.Get(ctx, Prefix, clientv3.WithCountOnly(), clientv3.WithLimit(1)); err != nil {
+		return nil, &Unreachable{Servers: o.Servers, Err: err}
+	}
+	return &Store{Transport: t}, nil
+}
