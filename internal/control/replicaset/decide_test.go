@@ -1,0 +1,141 @@
+package replicaset
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+type podOption func(*corev1.Pod)
+
+func pod(name string, opts ...podOption) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(t0.Add(-time.Hour)), Labels: map[string]string{"app": "a"}},
+		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	readyFor(time.Hour)(p)
+	for _, o := range opts {
+		o(p)
+	}
+	return p
+}
+
+func readyFor(d time.Duration) podOption {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0.Add(-d))}}
+	}
+}
+
+func unready(p *corev1.Pod) { p.Status.Conditions = nil }
+func unbound(p *corev1.Pod) { p.Spec.NodeName = "" }
+func pending(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }
+func ending(p *corev1.Pod)  { now := metav1.NewTime(t0); p.DeletionTimestamp = &now }
+func failed(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
+func on(n string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
+func cost(c string) podOption {
+	return func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: c} }
+}
+func restarted(n int32) podOption {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: n}} }
+}
+func aged(d time.Duration) podOption {
+	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(t0.Add(-d)) }
+}
+
+func set(n int32) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 3}, Spec: appsv1.ReplicaSetSpec{Replicas: &n,
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}}}}
+}
+
+func TestWhoGoesFirst(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		first, then *corev1.Pod
+		siblings    map[string]int
+	}{
+		{"unassigned before assigned", pod("first", unbound), pod("then"), nil},
+		{"pending before running", pod("first", pending), pod("then"), nil},
+		{"not ready before ready", pod("first", unready), pod("then"), nil},
+		{"cheap before dear", pod("first", cost("-5")), pod("then", cost("10")), nil},
+		{"crowded node before empty one", pod("first", on("full")), pod("then", on("empty")), map[string]int{"full": 3, "empty": 1}},
+		{"ready for a shorter time", pod("first", readyFor(time.Second)), pod("then", readyFor(time.Hour)), nil},
+		{"more restarts", pod("first", restarted(4)), pod("then", restarted(1)), nil},
+		{"younger", pod("first", aged(time.Second)), pod("then", aged(time.Hour)), nil},
+		{"readiness outweighs cost", pod("first", unready, cost("100")), pod("then", cost("-100")), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, order := range [][]*corev1.Pod{{c.first, c.then}, {c.then, c.first}} {
+				got := Next(In{Set: set(1), Pods: order, Siblings: c.siblings, Now: t0}).Delete
+				if len(got) != 1 || got[0].Name != "first" {
+					t.Fatalf("goes first: %v", got)
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyLivePodsCount(t *testing.T) {
+	in := In{Set: set(3), Pods: []*corev1.Pod{pod("a"), pod("b", ending), pod("c", failed)}, Now: t0}
+	if got := Next(in); got.Create != 2 || got.Delete != nil {
+		t.Fatalf("want two creations for the ending and the failed one, have %+v", got)
+	}
+	gone := metav1.NewTime(t0)
+	in.Set.DeletionTimestamp = &gone
+	if got := Next(in); got.Create != 0 {
+		t.Fatal("an ending set still creates")
+	}
+}
+
+func TestStatusCountsAndWaitsForAvailability(t *testing.T) {
+	rs := set(4)
+	rs.Spec.MinReadySeconds = 10
+	in := In{Set: rs, Now: t0, Pods: []*corev1.Pod{pod("a", readyFor(time.Minute)), pod("b", readyFor(4*time.Second)), pod("c", unready), pod("d", ending)}}
+	in.Pods[2].Labels = map[string]string{"other": "x"}
+	s, again := Status(in, nil)
+	if s.Replicas != 3 || s.ReadyReplicas != 2 || s.AvailableReplicas != 1 || s.FullyLabeledReplicas != 2 || *s.TerminatingReplicas != 1 || s.ObservedGeneration != 3 {
+		t.Fatalf("%+v", s)
+	}
+	if again != 6*time.Second {
+		t.Fatalf("looks again after %s, the Pod becomes available in 6s", again)
+	}
+}
+
+func TestFailureIsACondition(t *testing.T) {
+	s, _ := Status(In{Set: set(1), Now: t0}, errors.New("quota"))
+	if len(s.Conditions) != 1 || s.Conditions[0].Reason != "FailedCreate" || s.Conditions[0].Message != "quota" {
+		t.Fatalf("%+v", s.Conditions)
+	}
+	rs := set(1)
+	rs.Status = s
+	if s, _ = Status(In{Set: rs, Now: t0}, nil); len(s.Conditions) != 0 {
+		t.Fatal("the condition outlives the failure")
+	}
+}
+
+func TestPlanAlwaysReachesTheWantedNumber(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.Int32Range(0, 20).Draw(t, "want")
+		kinds := [][]podOption{nil, {unready}, {pending, unbound}, {ending}, {failed}}
+		var pods []*corev1.Pod
+		for i, k := range rapid.SliceOfN(rapid.IntRange(0, len(kinds)-1), 0, 30).Draw(t, "pods") {
+			p := pod("p", kinds[k]...)
+			p.UID = "u" + p.UID + "x"
+			p.Name = string(rune('a' + i))
+			pods = append(pods, p)
+		}
+		plan := Next(In{Set: set(want), Pods: pods, Now: t0})
+		if left := len(Active(pods)) + plan.Create - len(plan.Delete); left != int(want) {
+			t.Fatalf("%d Pods after the plan, want %d", left, want)
+		}
+		for _, p := range plan.Delete {
+			if p.DeletionTimestamp != nil {
+				t.Fatal("an ending Pod is deleted again")
+			}
+		}
+	})
+}
