@@ -1,0 +1,81 @@
+# Gantry's targets; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+BIN := build/bin
+KUBE_VERSION := v1.37.2
+REV := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+VERSION_PKG := k8s.io/component-base/version
+LDFLAGS := -s -w \
+	-X $(VERSION_PKG).gitVersion=$(KUBE_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37 \
+	-X $(VERSION_PKG).gitCommit=$(REV) -X $(VERSION_PKG).gitTreeState=clean -X $(VERSION_PKG).buildDate=1970-01-01T00:00:00Z \
+	-X github.com/containerd/containerd/v2/version.Version=v2.4.2
+export CGO_ENABLED := 0
+UP_FLAGS ?=
+DATA_DIR ?= /var/lib/gantry
+TESTS ?= ./...
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## install what is missing of compilers and tools (Debian packages; root)
+	@hack/deps.sh
+
+.PHONY: build
+build: binary runtime ## build gantry, runc, the containerd shim, the CNI plugin and the pause program into build/bin
+
+.PHONY: binary
+binary:
+	@mkdir -p $(BIN)
+	@start=$$(date +%s); go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/gantry ./cmd/gantry; \
+		echo "built $(BIN)/gantry in $$(( $$(date +%s) - start )) s"
+	@if command -v kubectl >/dev/null; then rm -f $(BIN)/kubectl; else ln -sf gantry $(BIN)/kubectl; fi
+
+.PHONY: runtime
+runtime: deps ## build what containers need beside gantry into build/bin (kept in the user's cache)
+	@hack/runtime.sh $(BIN)
+
+.PHONY: demo
+demo: build ## the whole life of one Pod on this machine, shown step by step; leaves nothing behind (root)
+	@hack/demo.sh
+
+.PHONY: up
+up: build ## build and run a cluster on this machine until Ctrl-C (root); UP_FLAGS are passed on
+	@$(BIN)/gantry up --data-dir $(DATA_DIR) $(UP_FLAGS)
+
+.PHONY: test
+test: ## all tests; those with real containers too when root
+	@hack/test.sh $(TESTS)
+
+.PHONY: race
+race: ## all tests that need no root, with the race detector
+	@CGO_ENABLED=1 GANTRY_NO_CONTAINERS=1 go test -race -timeout 20m $(TESTS)
+
+.PHONY: stories
+stories: ## rewrite every transcript and the docs rendered from code, then show what changed
+	@go test ./internal/... -run 'Story|Stories|Golden|Chapters|Ledger' -rewrite 2>&1 | grep -v 'no test files' || true
+	@git --no-pager diff --stat
+
+.PHONY: lint
+lint: ## static checks; every message names the fix
+	@hack/lint.sh
+
+.PHONY: ledger
+ledger: ## render docs/FEATURES.md from the tests' marks and the last run
+	@hack/ledger.sh
+
+.PHONY: bench
+bench: build ## measure start, memory, Pod start and API throughput; prints the tables of docs/PERFORMANCE.md (root)
+	@hack/bench.sh
+
+.PHONY: recordings
+recordings: ## compare Gantry's answers with upstream's recorded ones
+	@hack/recordings.sh
+
+.PHONY: clean
+clean: ## remove build/ (the caches under ~/.cache/gantry stay)
+	@rm -rf build

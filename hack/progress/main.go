@@ -1,0 +1,79 @@
+// Command progress reads `go test -json` and prints one line per package as it ends, and the output of what failed.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64
+}
+
+func main() {
+	if err := run(os.Stdin, os.Stdout, time.Now()); err != nil {
+		fmt.Fprintln(os.Stderr, "progress:", err)
+		os.Exit(1)
+	}
+}
+
+func run(in io.Reader, out io.Writer, start time.Time) error {
+	lines := bufio.NewReader(in)
+	said := map[string][]string{} // by package and test; dropped when it passes
+	var passed, failed, skipped, tests int
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				fmt.Fprint(out, string(line))
+				continue
+			}
+			key := e.Package + e.ImportPath + " " + e.Test
+			at := fmt.Sprintf("%4.0fs", time.Since(start).Seconds())
+			switch e.Action {
+			case "output", "build-output":
+				said[key] = append(said[key], e.Output)
+			case "build-fail":
+				fmt.Fprintf(out, "%s  does not compile: %s\n", at, e.ImportPath)
+				show(out, said[key])
+			case "pass", "skip", "fail":
+				if e.Test != "" {
+					tests++
+					if e.Action == "skip" {
+						skipped++
+					}
+					if e.Action == "fail" {
+						show(out, said[key])
+					}
+				} else if e.Action == "fail" {
+					failed++
+					fmt.Fprintf(out, "%s  FAIL  %s  %.1fs\n", at, e.Package, e.Elapsed)
+					show(out, said[key])
+				} else if e.Action == "pass" {
+					passed++
+					fmt.Fprintf(out, "%s  ok    %s  %.1fs\n", at, e.Package, e.Elapsed)
+				}
+				delete(said, key)
+			}
+		}
+		if err == io.EOF {
+			fmt.Fprintf(out, "%d packages passed, %d failed; %d tests, %d of them skipped\n", passed, failed, tests, skipped)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func show(out io.Writer, lines []string) {
+	for _, l := range lines {
+		fmt.Fprint(out, "        ", l)
+	}
+}

@@ -1,0 +1,29 @@
+#!/bin/bash
+# Runs the tests with progress: one line per package as it ends. As root, first builds what tests with real containers use (build/bin).
+# Arguments: package patterns, default ./...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CGO_ENABLED=0
+start=$(date +%s)
+since() { printf '%4ds' $(($(date +%s) - start)); }
+say() { echo "$(since)  $*"; }
+
+say "compiling"
+go build ./...
+if [ "$(id -u)" = 0 ]; then
+	hack/deps.sh
+	hack/runtime.sh build/bin
+	make binary
+	say "tests with real containers run, as root"
+else
+	say "tests with real containers are skipped: they need root"
+fi
+mkdir -p build
+say "testing"
+# The log of every test feeds `make ledger`; people see one line per package and whatever failed.
+set +e
+go test -json -timeout 20m "${@:-./...}" | tee build/test.json | go run ./hack/progress
+code=${PIPESTATUS[0]}
+set -e
+say "done, exit code $code"
+exit "$code"
