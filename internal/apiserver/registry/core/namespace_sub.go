@@ -25,11 +25,6 @@ import (
 func namespaceSubresources(d kind.Deps) map[string]rest.Storage {
 	s := pods.Generic(d.Store)
 	s.ShouldDeleteDuringUpdate = namespaceIsEmpty
-	if status, ok := d.Status.(interface {
-		Generic() *genericregistry.Store
-	}); ok {
-		status.Generic().ShouldDeleteDuringUpdate = namespaceIsEmpty
-	}
 	return map[string]rest.Storage{"finalize": &finalizeREST{store: s}}
 }
 

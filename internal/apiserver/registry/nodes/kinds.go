@@ -22,7 +22,7 @@ func Kinds(c pods.Connections) []kind.Kind {
 		Types: kind.Types{
 			New:       func() runtime.Object { return &v1.Node{} },
 			NewList:   func() runtime.Object { return &v1.NodeList{} },
-			HasStatus: true, NoGenerate: true,
+			HasStatus: true, NoGenerate: true, KeepStatus: true,
 		},
 		Rules: kind.Rules{
 			Default:       func(o runtime.Object) { Default(o.(*v1.Node)) },

@@ -9,6 +9,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
 
@@ -29,16 +30,14 @@ func (c Connections) subresources(d kind.Deps) map[string]rest.Storage {
 	}
 }
 
-// Generic finds the library's store behind what the machinery hands out: itself, or a wrapper that names it by a Generic method.
-// It panics on anything else: rows and machinery are put together once, at start.
+// Generic finds the library's store behind what the machinery hands out. It panics on anything else: rows and machinery are put together
+// once, at start.
 func Generic(s rest.Storage) *genericregistry.Store {
 	switch s := s.(type) {
 	case *genericregistry.Store:
 		return s
-	case interface {
-		Generic() *genericregistry.Store
-	}:
-		return s.Generic()
+	case *registry.Store:
+		return s.Store
 	}
 	panic(fmt.Sprintf("storage %T has no generic store behind it", s))
 }

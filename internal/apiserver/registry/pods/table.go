@@ -28,7 +28,8 @@ func table() kind.Table {
 			column.Def("Nominated Node", status["nominatedNodeName"]),
 			column.Def("Readiness Gates", spec["readinessGates"]),
 		)...),
-		Row: func(o runtime.Object, opt kind.RowOptions) []any { return Row(o.(*v1.Pod), opt.Now) },
+		Row:        func(o runtime.Object, opt kind.RowOptions) []any { return Row(o.(*v1.Pod), opt.Now) },
+		Conditions: func(o runtime.Object) []metav1.TableRowCondition { return RowConditions(o.(*v1.Pod)) },
 	}
 }
 
