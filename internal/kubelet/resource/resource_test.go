@@ -1,0 +1,260 @@
+package resource_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	r "github.com/gantry-project/gantry/internal/kubelet/resource"
+)
+
+// list reads "cpu=1 memory=2Gi".
+func list(pairs ...string) v1.ResourceList {
+	l := v1.ResourceList{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		l[v1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return l
+}
+
+func container(name string, requests, limits v1.ResourceList) v1.Container {
+	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: requests, Limits: limits}}
+}
+
+func podOf(containers ...v1.Container) *v1.Pod {
+	p := &v1.Pod{}
+	p.UID = "0a1b-2c"
+	p.Spec.Containers = containers
+	return p
+}
+
+var (
+	guaranteed = podOf(container("c", list("cpu", "2", "memory", "1Gi"), list("cpu", "2", "memory", "1Gi")))
+	burstable  = podOf(container("c", list("cpu", "100m", "memory", "64Mi"), nil))
+	bestEffort = podOf(container("c", nil, nil))
+)
+
+// row: QOS-01
+// row: QOS-02
+// row: QOS-03
+func TestClass(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  *v1.Pod
+		want v1.PodQOSClass
+	}{
+		"requests equal limits":       {guaranteed, v1.PodQOSGuaranteed},
+		"requests only":               {burstable, v1.PodQOSBurstable},
+		"nothing":                     {bestEffort, v1.PodQOSBestEffort},
+		"cpu equal, memory missing":   {podOf(container("c", list("cpu", "1"), list("cpu", "1"))), v1.PodQOSBurstable},
+		"limit above request":         {podOf(container("c", list("cpu", "1", "memory", "1Gi"), list("cpu", "2", "memory", "1Gi"))), v1.PodQOSBurstable},
+		"limit only, memory only":     {podOf(container("c", nil, list("memory", "1Gi"))), v1.PodQOSBurstable},
+		"only a device":               {podOf(container("c", list("example.com/gpu", "1"), list("example.com/gpu", "1"))), v1.PodQOSBestEffort},
+		"one guaranteed, one empty":   {podOf(guaranteed.Spec.Containers[0], container("d", nil, nil)), v1.PodQOSBurstable},
+		"zero requests count as none": {podOf(container("c", list("cpu", "0"), nil)), v1.PodQOSBestEffort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := r.QOS(tc.pod); got != tc.want {
+				t.Errorf("class %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// row: QOS-07
+func TestPaths(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    r.Options
+		pod  *v1.Pod
+		path string
+		cri  string
+	}{
+		"cgroupfs burstable":   {r.Options{}, burstable, "/kubepods/burstable/pod0a1b-2c", "/kubepods/burstable/pod0a1b-2c"},
+		"cgroupfs besteffort":  {r.Options{}, bestEffort, "/kubepods/besteffort/pod0a1b-2c", "/kubepods/besteffort/pod0a1b-2c"},
+		"cgroupfs guaranteed":  {r.Options{}, guaranteed, "/kubepods/pod0a1b-2c", "/kubepods/pod0a1b-2c"},
+		"cgroupfs with a root": {r.Options{Root: "/gantry-1"}, burstable, "/gantry-1/kubepods/burstable/pod0a1b-2c", "/gantry-1/kubepods/burstable/pod0a1b-2c"},
+		"systemd burstable": {
+			r.Options{Driver: r.Systemd}, burstable,
+			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b_2c.slice", "kubepods-burstable-pod0a1b_2c.slice",
+		},
+		"systemd guaranteed": {r.Options{Driver: r.Systemd}, guaranteed, "/kubepods.slice/kubepods-pod0a1b_2c.slice", "kubepods-pod0a1b_2c.slice"},
+		"systemd with a root": {
+			r.Options{Driver: r.Systemd, Root: "gantry-1"}, bestEffort,
+			"/gantry_1.slice/gantry_1-kubepods.slice/gantry_1-kubepods-besteffort.slice/gantry_1-kubepods-besteffort-pod0a1b_2c.slice",
+			"gantry_1-kubepods-besteffort-pod0a1b_2c.slice",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.o.PodPath(tc.pod); got != tc.path {
+				t.Errorf("path %s, want %s", got, tc.path)
+			}
+			if got := tc.o.CgroupParent(tc.pod); got != tc.cri {
+				t.Errorf("cgroup_parent %s, want %s", got, tc.cri)
+			}
+			if uid, ok := tc.o.UIDOf(tc.path); !ok || uid != tc.pod.UID {
+				t.Errorf("uid %q %v read back from %s", uid, ok, tc.path)
+			}
+		})
+	}
+	if _, ok := (r.Options{}).UIDOf("/kubepods/burstable"); ok {
+		t.Error("the tier itself is taken for a Pod")
+	}
+	want := []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"}
+	if d := cmp.Diff(want, r.Options{}.Tree()); d != "" {
+		t.Error(d)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// row: QOS-04
+func TestPodValues(t *testing.T) {
+	o := r.Options{CFSQuota: true}
+	withPodLevel := podOf(container("c", nil, nil), container("d", nil, nil))
+	withPodLevel.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "500m"), Limits: list("cpu", "1", "memory", "100Mi")}
+	overhead := podOf(container("c", list("cpu", "100m"), nil))
+	overhead.Spec.Overhead = list("cpu", "50m")
+	initBig := podOf(container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi")))
+	initBig.Spec.InitContainers = []v1.Container{container("i", list("cpu", "1"), list("cpu", "1", "memory", "50Mi"))}
+	for name, tc := range map[string]struct {
+		pod  *v1.Pod
+		o    r.Options
+		want r.Values
+	}{
+		"guaranteed":           {guaranteed, o, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(200000)), Period: ptr(uint64(100000)), Memory: ptr(int64(1 << 30))}},
+		"burstable, no limits": {burstable, o, r.Values{Shares: ptr(uint64(102))}},
+		"best effort":          {bestEffort, o, r.Values{Shares: ptr(uint64(2))}},
+		"one container without a limit leaves the Pod open": {
+			podOf(container("c", list("cpu", "1"), list("cpu", "1", "memory", "1Gi")), container("d", list("cpu", "1"), list("memory", "1Gi"))), o,
+			r.Values{Shares: ptr(uint64(2048)), Memory: ptr(int64(2 << 30))},
+		},
+		"pod-level":       {withPodLevel, o, r.Values{Shares: ptr(uint64(512)), Quota: ptr(int64(100000)), Period: ptr(uint64(100000)), Memory: ptr(int64(100 << 20))}},
+		"overhead counts": {overhead, o, r.Values{Shares: ptr(uint64(153))}},
+		"a big init container counts": {
+			initBig, o, r.Values{Shares: ptr(uint64(1024)), Quota: ptr(int64(100000)), Period: ptr(uint64(100000)), Memory: ptr(int64(50 << 20))},
+		},
+		"tiny limit gets the least quota": {
+			podOf(container("c", list("cpu", "1m"), list("cpu", "1m"))), o,
+			r.Values{Shares: ptr(uint64(2)), Quota: ptr(int64(1000)), Period: ptr(uint64(100000))},
+		},
+		"quota switched off": {guaranteed, r.Options{}, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(-1)), Period: ptr(uint64(100000)), Memory: ptr(int64(1 << 30))}},
+		"own period":         {guaranteed, r.Options{CFSQuota: true, Period: 10 * time.Millisecond}, r.Values{Shares: ptr(uint64(2048)), Quota: ptr(int64(20000)), Period: ptr(uint64(10000)), Memory: ptr(int64(1 << 30))}},
+		"pids":               {bestEffort, r.Options{PodPids: 100}, r.Values{Shares: ptr(uint64(2)), Pids: ptr(int64(100))}},
+		"huge pages": {
+			podOf(container("c", list("cpu", "1", "hugepages-2Mi", "4Mi"), list("hugepages-2Mi", "4Mi"))), o,
+			r.Values{Shares: ptr(uint64(1024)), Hugepages: map[int64]int64{2 << 20: 4 << 20}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(tc.want, r.ForPod(tc.pod, tc.o)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// row: QOS-11
+func TestMemoryQoS(t *testing.T) {
+	on := r.Options{Unified: true, MemoryQoS: true}
+	p := podOf(container("c", list("memory", "100Mi"), list("memory", "200Mi")))
+	if d := cmp.Diff(map[string]string{"memory.min": "104857600"}, r.ForPod(p, on).Unified); d != "" {
+		t.Error(d)
+	}
+	// request + 0.9 × (limit − request), whole pages
+	want := map[string]string{"memory.min": "104857600", "memory.high": "199229440"}
+	if d := cmp.Diff(want, r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, on).Unified); d != "" {
+		t.Error(d)
+	}
+	for name, o := range map[string]r.Options{"gate off": {Unified: true}, "cgroup v1": {MemoryQoS: true}} {
+		if v := r.ForPod(p, o).Unified; v != nil {
+			t.Errorf("%s: %v", name, v)
+		}
+		if v := r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, o).Unified; v != nil {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}
+
+func TestContainerValues(t *testing.T) {
+	p := podOf(
+		container("limited", list("cpu", "250m", "memory", "64Mi"), list("cpu", "500m", "memory", "128Mi")),
+		container("limit-only", nil, list("cpu", "1")),
+		container("open", nil, nil),
+	)
+	node := r.Node{MemoryBytes: 1 << 30}
+	for i, want := range []struct{ shares, quota, period, memory, oom int64 }{
+		{256, 50000, 100000, 128 << 20, 938}, // 1000 − 1000·64/1024
+		{1024, 100000, 100000, 0, 999},
+		{2, 0, 100000, 0, 999},
+	} {
+		got := r.ForContainer(p, &p.Spec.Containers[i], node, r.Options{CFSQuota: true})
+		if got.CpuShares != want.shares || got.CpuQuota != want.quota || got.CpuPeriod != want.period || got.MemoryLimitInBytes != want.memory || got.OomScoreAdj != want.oom {
+			t.Errorf("%s: %v, want %+v", p.Spec.Containers[i].Name, got, want)
+		}
+	}
+	p.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "1Gi")}
+	if got := r.ForContainer(p, &p.Spec.Containers[2], node, r.Options{}).MemoryLimitInBytes; got != 1<<30 {
+		t.Errorf("a container without a limit is bounded by %d, want the Pod's 1Gi", got)
+	}
+}
+
+func TestOOMScore(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	withSidecar := podOf(container("c", list("memory", "512Mi"), nil))
+	withSidecar.Spec.InitContainers = []v1.Container{container("s", list("memory", "1Mi"), nil)}
+	withSidecar.Spec.InitContainers[0].RestartPolicy = &always
+	critical := podOf(container("c", nil, nil))
+	critical.Spec.PriorityClassName, critical.Spec.Priority = "system-node-critical", ptr(int32(2000001000))
+	huge := podOf(container("c", list("memory", "1Gi"), nil))
+	for name, tc := range map[string]struct {
+		pod  *v1.Pod
+		c    *v1.Container
+		want int64
+	}{
+		"guaranteed":                             {guaranteed, &guaranteed.Spec.Containers[0], -997},
+		"best effort":                            {bestEffort, &bestEffort.Spec.Containers[0], 1000},
+		"node critical":                          {critical, &critical.Spec.Containers[0], -997},
+		"asks for all memory":                    {huge, &huge.Spec.Containers[0], 3},
+		"a sidecar is as safe as its Pod's main": {withSidecar, &withSidecar.Spec.InitContainers[0], 500},
+	} {
+		if got := r.OOMScoreAdj(tc.pod, tc.c, 1<<30); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// row: QOS-05
+func TestTiers(t *testing.T) {
+	if d := cmp.Diff(r.Values{Shares: ptr(uint64(2))}, r.ForBestEffort()); d != "" {
+		t.Error(d)
+	}
+	pods := []*v1.Pod{burstable, guaranteed, bestEffort, podOf(container("c", list("cpu", "900m"), nil))}
+	if d := cmp.Diff(r.Values{Shares: ptr(uint64(1024))}, r.ForBurstable(pods)); d != "" {
+		t.Error(d)
+	}
+	got := r.ForPods(list("cpu", "4", "memory", "8Gi"), r.Reserved{System: list("cpu", "500m", "memory", "1Gi"), Kube: list("cpu", "500m"), Eviction: list("memory", "100Mi")})
+	if d := cmp.Diff(r.Values{Shares: ptr(uint64(3072)), Memory: ptr(int64(7 << 30))}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// row: QOS-13
+func TestAllocatable(t *testing.T) {
+	got := r.Allocatable(
+		list("cpu", "4", "memory", "8Gi", "ephemeral-storage", "100Gi", "pods", "110", "hugepages-2Mi", "1Gi"),
+		r.Reserved{System: list("cpu", "500m", "memory", "1Gi"), Kube: list("cpu", "250m", "memory", "512Mi"), Eviction: list("memory", "100Mi", "ephemeral-storage", "10Gi")},
+	)
+	want := list("cpu", "3250m", "memory", "5532Mi", "ephemeral-storage", "90Gi", "pods", "110", "hugepages-2Mi", "1Gi")
+	for name, q := range want {
+		g := got[name]
+		if g.Cmp(q) != 0 {
+			t.Errorf("%s: %s, want %s", name, g.String(), q.String())
+		}
+	}
+	none := r.Allocatable(list("memory", "1Gi"), r.Reserved{System: list("memory", "2Gi")})
+	if m := none[v1.ResourceMemory]; !m.IsZero() {
+		t.Errorf("more reserved than there is leaves %s, want 0", m.String())
+	}
+}
