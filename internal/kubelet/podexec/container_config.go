@@ -1,0 +1,105 @@
+package podexec
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelettypes "k8s.io/kubelet/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+)
+
+// containerConfig is the container as CRI takes it.
+func (c *call) containerConfig(ctx context.Context, m podplan.Member, a podplan.Start, ref string) (*runtimeapi.ContainerConfig, error) {
+	security, err := c.security(ctx, m, ref)
+	if err != nil {
+		return nil, err
+	}
+	env, err := c.env(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := c.mounts(ctx, m, env)
+	if err != nil {
+		return nil, err
+	}
+	node := resource.Node{}
+	if cap := c.h.d.Node.Capacity(); cap != nil {
+		node.MemoryBytes = cap.Memory().Value()
+	}
+	node.Allocatable = c.h.d.Node.Allocatable()
+	lookup := env.lookup()
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: m.Name, Attempt: uint32(a.Attempt)},
+		Image:       &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: m.Image},
+		Command:     expandAll(m.Command, lookup),
+		Args:        expandAll(m.Args, lookup),
+		WorkingDir:  m.WorkingDir,
+		Envs:        env.list(),
+		Mounts:      mounts,
+		Labels:      c.labels(m),
+		Annotations: c.notes(m, a),
+		LogPath:     path.Join(m.Name, fmt.Sprintf("%d.log", a.Attempt)),
+		Stdin:       m.Stdin,
+		StdinOnce:   m.StdinOnce,
+		Tty:         m.TTY,
+		StopSignal:  stopSignal(m),
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       resource.ForContainer(c.pod, m.Container, node, c.h.d.Node.Resources),
+			SecurityContext: security,
+		},
+	}, nil
+}
+
+func (c *call) labels(m podplan.Member) map[string]string {
+	return map[string]string{
+		kubelettypes.KubernetesPodNameLabel:       c.pod.Name,
+		kubelettypes.KubernetesPodNamespaceLabel:  c.pod.Namespace,
+		kubelettypes.KubernetesPodUIDLabel:        string(c.pod.UID),
+		kubelettypes.KubernetesContainerNameLabel: m.Name,
+	}
+}
+
+// notes are the annotations that a restarted kubelet, or another one, reads.
+func (c *call) notes(m podplan.Member, a podplan.Start) map[string]string {
+	n := map[string]string{
+		podplan.HashNote:          podplan.Hash(m.Container),
+		podplan.RestartCountNote:  strconv.Itoa(a.Attempt),
+		podplan.MessagePathNote:   m.TerminationMessagePath,
+		podplan.MessagePolicyNote: string(m.TerminationMessagePolicy),
+		podplan.CrashDelayNote:    a.CrashDelay.String(),
+	}
+	if g := c.pod.DeletionGracePeriodSeconds; g != nil {
+		n[podplan.PodDeletionNote] = strconv.FormatInt(*g, 10)
+	}
+	if g := c.pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		n[podplan.PodGraceNote] = strconv.FormatInt(*g, 10)
+	}
+	if m.Lifecycle != nil && m.Lifecycle.PreStop != nil {
+		n[podplan.PreStopNote] = asJSON(m.Lifecycle.PreStop)
+	}
+	if len(m.Ports) > 0 {
+		n[podplan.PortsNote] = asJSON(m.Ports)
+	}
+	return n
+}
+
+func asJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "" // API types always marshal
+	}
+	return string(raw)
+}
+
+func stopSignal(m podplan.Member) runtimeapi.Signal {
+	if m.Lifecycle == nil || m.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT
+	}
+	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+string(*m.Lifecycle.StopSignal)])
+}

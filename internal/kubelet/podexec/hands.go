@@ -1,0 +1,123 @@
+package podexec
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// Hands carry out actions. Calls for one Pod come one after another, calls for different Pods side by side.
+type Hands struct {
+	d Deps
+
+	mu      sync.Mutex
+	benches map[types.UID]*bench
+}
+
+// bench is what is at hand for one Pod while this kubelet lives.
+type bench struct {
+	mounted map[string]volume.Mounted
+	mu      sync.Mutex
+	killing map[string]bool // container ids whose Killing event was told
+	hooked  map[string]bool // container ids whose preStop hook was begun
+}
+
+// New returns Hands.
+func New(d Deps) *Hands { return &Hands{d: d, benches: map[types.UID]*bench{}} }
+
+// call is one action on one Pod.
+type call struct {
+	h       *Hands
+	pod     *v1.Pod
+	seen    podplan.Observed
+	bench   *bench
+	hooking func(container string, runs bool)
+}
+
+// Do performs one action. hooking is told when a postStart hook begins and ends.
+func (h *Hands) Do(ctx context.Context, pod *v1.Pod, a podplan.Action, seen podplan.Observed, hooking func(string, bool)) error {
+	c := &call{h: h, pod: pod, seen: seen, bench: h.bench(pod.UID), hooking: hooking}
+	switch a := a.(type) {
+	case podplan.Furnish:
+		return c.furnish(ctx)
+	case podplan.CreateSandbox:
+		return c.createSandbox(ctx, a)
+	case podplan.StopSandbox:
+		return c.stopSandbox(ctx, a)
+	case podplan.RemoveSandbox:
+		return c.removeSandbox(ctx, a)
+	case podplan.Start:
+		return c.start(ctx, a)
+	case podplan.Stop:
+		return c.stop(ctx, a)
+	case podplan.RemoveContainer:
+		return c.removeContainer(ctx, a)
+	case podplan.Release:
+		return c.release(ctx, a)
+	}
+	return fmt.Errorf("action %T has no hand", a)
+}
+
+// Refresh brings volumes up to date whose content follows API objects.
+func (h *Hands) Refresh(ctx context.Context, pod *v1.Pod) error { return h.d.Volumes.Refresh(ctx, pod) }
+
+// Forget drops what is remembered of a Pod.
+func (h *Hands) Forget(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.benches, uid)
+}
+
+func (h *Hands) bench(uid types.UID) *bench {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.benches[uid]
+	if b == nil {
+		b = &bench{killing: map[string]bool{}, hooked: map[string]bool{}}
+		h.benches[uid] = b
+	}
+	return b
+}
+
+func (c *call) put(f journal.Fact) {
+	c.h.d.Journal.Put(journal.Ref{Namespace: c.pod.Namespace, Name: c.pod.Name, UID: string(c.pod.UID)}, f)
+}
+
+// podDir is the Pod's directory below the kubelet's.
+func (c *call) podDir() string { return filepath.Join(c.h.d.Node.RootDir, "pods", string(c.pod.UID)) }
+
+// LogDir is the directory of a Pod's logs below dir.
+func LogDir(dir string, pod *v1.Pod) string {
+	return filepath.Join(dir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
+}
+
+// said is what the runtime says in an error, without the transport's words around it.
+func said(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}
+
+// gone turns the answer that a record is not there into success.
+func gone(err error) error {
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
+}
+
+func refuse(code reason.Code, err error) *reason.Refusal {
+	return &reason.Refusal{Code: code, By: "kubelet/podexec", Detail: said(err), Err: err}
+}

@@ -1,0 +1,107 @@
+package podexec
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
+)
+
+// mounts are what the container finds mounted: its volumes, the managed hosts file, the file of its termination message.
+func (c *call) mounts(ctx context.Context, m podplan.Member, env *environment) ([]*runtimeapi.Mount, error) {
+	var out []*runtimeapi.Mount
+	hosts := true
+	for i := range m.VolumeMounts {
+		vm := &m.VolumeMounts[i]
+		if filepath.Clean(vm.MountPath) == etcHosts {
+			hosts = false
+		}
+		mount, err := c.mount(ctx, m, i, env)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, mount)
+	}
+	if hosts {
+		path, err := c.hostsFile()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &runtimeapi.Mount{ContainerPath: etcHosts, HostPath: path})
+	}
+	if m.TerminationMessagePath != "" {
+		path, err := c.messageFile(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &runtimeapi.Mount{ContainerPath: m.TerminationMessagePath, HostPath: path})
+	}
+	return out, nil
+}
+
+// mount is one volumeMount.
+func (c *call) mount(ctx context.Context, m podplan.Member, i int, env *environment) (*runtimeapi.Mount, error) {
+	vm := &m.VolumeMounts[i]
+	from, ok := c.bench.mounted[vm.Name]
+	if !ok {
+		return nil, fmt.Errorf("cannot find volume %q to mount into container %q", vm.Name, m.Name)
+	}
+	sub := vm.SubPath
+	if vm.SubPathExpr != "" {
+		var err error
+		if sub, err = expandStrict(vm.SubPathExpr, env.lookup()); err != nil {
+			return nil, err
+		}
+	}
+	out := &runtimeapi.Mount{
+		ContainerPath: vm.MountPath, HostPath: from.Path, Readonly: vm.ReadOnly || from.ReadOnly, Propagation: propagation(vm.MountPropagation),
+		RecursiveReadOnly: vm.ReadOnly && vm.RecursiveReadOnly != nil && *vm.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled,
+	}
+	if from.Image != "" {
+		out.HostPath, out.Image, out.ImageSubPath = "", &runtimeapi.ImageSpec{Image: from.Image}, sub
+		return out, nil
+	}
+	if sub == "" {
+		return out, nil
+	}
+	path, err := c.h.d.Volumes.Prepare(ctx, furnish.SubPath{Pod: c.pod, Container: m.Name, Index: i, Volume: from, Path: sub})
+	if err != nil {
+		return nil, err
+	}
+	out.HostPath = path
+	return out, nil
+}
+
+func propagation(p *v1.MountPropagationMode) runtimeapi.MountPropagation {
+	switch deref(p) {
+	case v1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+	case v1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
+	}
+	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
+}
+
+// messageFile makes the file a container may leave its last words in, one for each start. Any user of the container may write it.
+func (c *call) messageFile(m podplan.Member) (string, error) {
+	dir := filepath.Join(c.podDir(), "containers", m.Name)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("directory of container %s: %w", m.Name, err)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("%08x", rand.Uint32()))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("termination message file of container %s: %w", m.Name, err)
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return path, os.Chmod(path, 0o666)
+}

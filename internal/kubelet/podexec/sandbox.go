@@ -1,0 +1,186 @@
+package podexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelettypes "k8s.io/kubelet/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error {
+	handler, err := c.h.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
+	if err != nil {
+		return c.noSandbox(err)
+	}
+	cfg, err := c.sandboxConfig(a.Attempt)
+	if err != nil {
+		return c.noSandbox(err)
+	}
+	if err := os.MkdirAll(cfg.LogDirectory, 0o755); err != nil {
+		return c.noSandbox(err)
+	}
+	if _, err := c.h.d.Runtime.RunPodSandbox(ctx, cfg, handler); err != nil {
+		return c.noSandbox(err)
+	}
+	return nil
+}
+
+func (c *call) noSandbox(err error) error {
+	if !errors.Is(err, context.Canceled) {
+		c.h.d.Events.SandboxFailed(c.pod, err)
+	}
+	return refuse(reason.FailedCreatePodSandBox, err)
+}
+
+func (c *call) stopSandbox(ctx context.Context, a podplan.StopSandbox) error {
+	if a.Changed {
+		c.h.d.Events.SandboxChanged(c.pod)
+	}
+	if err := gone(c.h.d.Runtime.StopPodSandbox(ctx, a.ID)); err != nil {
+		return refuse(reason.FailedStop, fmt.Errorf("stop sandbox %s: %w", a.ID, err))
+	}
+	return nil
+}
+
+func (c *call) removeSandbox(ctx context.Context, a podplan.RemoveSandbox) error {
+	if err := gone(c.h.d.Runtime.StopPodSandbox(ctx, a.ID)); err != nil {
+		return refuse(reason.FailedRelease, fmt.Errorf("stop sandbox %s: %w", a.ID, err))
+	}
+	if err := gone(c.h.d.Runtime.RemovePodSandbox(ctx, a.ID)); err != nil {
+		return refuse(reason.FailedRelease, fmt.Errorf("remove sandbox %s: %w", a.ID, err))
+	}
+	c.h.d.Seen.Drop(a.ID)
+	return nil
+}
+
+func (c *call) removeContainer(ctx context.Context, a podplan.RemoveContainer) error {
+	if err := gone(c.h.d.Runtime.RemoveContainer(ctx, a.ID)); err != nil {
+		return refuse(reason.FailedRelease, fmt.Errorf("remove container %s: %w", a.ID, err))
+	}
+	c.h.d.Seen.Drop(a.ID)
+	return nil
+}
+
+// sandboxConfig is the sandbox as CRI takes it.
+func (c *call) sandboxConfig(attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	if u := c.pod.Spec.HostUsers; u != nil && !*u {
+		return nil, errors.New("user namespaces (hostUsers: false) are not supported by this node")
+	}
+	dns, err := c.dns()
+	if err != nil {
+		return nil, err
+	}
+	host, domain, err := hostnameOf(c.pod)
+	if err != nil {
+		return nil, err
+	}
+	hostname, err := c.fullHostname(host, domain)
+	if err != nil {
+		return nil, err
+	}
+	if c.pod.Spec.HostNetwork && c.pod.Spec.HostnameOverride == nil {
+		hostname = ""
+	}
+	labels := map[string]string{}
+	for k, v := range c.pod.Labels {
+		labels[k] = v
+	}
+	labels[kubelettypes.KubernetesPodNameLabel] = c.pod.Name
+	labels[kubelettypes.KubernetesPodNamespaceLabel] = c.pod.Namespace
+	labels[kubelettypes.KubernetesPodUIDLabel] = string(c.pod.UID)
+	linux, err := c.linuxSandbox()
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: c.pod.Name, Namespace: c.pod.Namespace, Uid: string(c.pod.UID), Attempt: attempt},
+		Hostname:     hostname,
+		LogDirectory: LogDir(c.h.d.Node.LogDir, c.pod),
+		DnsConfig:    dns,
+		PortMappings: portMappings(c.pod),
+		Labels:       labels,
+		Annotations:  c.pod.Annotations,
+		Linux:        linux,
+	}, nil
+}
+
+func (c *call) linuxSandbox() (*runtimeapi.LinuxPodSandboxConfig, error) {
+	o := c.h.d.Node.Resources
+	l := &runtimeapi.LinuxPodSandboxConfig{
+		CgroupParent:    o.CgroupParent(c.pod),
+		Sysctls:         map[string]string{},
+		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces(c.pod)},
+	}
+	s := l.SecurityContext
+	s.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	for _, m := range podplan.Members(c.pod) {
+		if sc := m.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
+			s.Privileged = true
+		}
+	}
+	sc := c.pod.Spec.SecurityContext
+	if sc == nil {
+		return l, nil
+	}
+	for _, p := range sc.Sysctls {
+		l.Sysctls[p.Name] = p.Value
+	}
+	s.RunAsUser, s.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
+	s.SupplementalGroups, s.SupplementalGroupsPolicy = groups(sc)
+	s.SelinuxOptions = selinux(sc.SELinuxOptions)
+	return l, nil
+}
+
+func namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
+	n := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
+	if pod.Spec.HostNetwork {
+		n.Network = runtimeapi.NamespaceMode_NODE
+	}
+	if pod.Spec.HostIPC {
+		n.Ipc = runtimeapi.NamespaceMode_NODE
+	}
+	switch share := pod.Spec.ShareProcessNamespace; {
+	case pod.Spec.HostPID:
+		n.Pid = runtimeapi.NamespaceMode_NODE
+	case share != nil && *share:
+		n.Pid = runtimeapi.NamespaceMode_POD
+	}
+	return n
+}
+
+// portMappings are the host ports of app containers and sidecars; a Pod on the host's network maps nothing.
+func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	var out []*runtimeapi.PortMapping
+	for _, m := range podplan.Members(pod) {
+		if m.Kind != podplan.App && m.Kind != podplan.Sidecar {
+			continue
+		}
+		for _, p := range m.Ports {
+			if p.HostPort <= 0 {
+				continue
+			}
+			out = append(out, &runtimeapi.PortMapping{
+				Protocol: runtimeapi.Protocol(runtimeapi.Protocol_value[string(p.Protocol)]), ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIp: p.HostIP,
+			})
+		}
+	}
+	return out
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

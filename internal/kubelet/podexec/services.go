@@ -1,0 +1,52 @@
+package podexec
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// serviceEnv are the variables that tell of Services: those of the Pod's namespace unless enableServiceLinks is false, and the kubernetes Service always.
+// https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+func (c *call) serviceEnv() (map[string]string, error) {
+	list, err := c.h.d.Cluster.Services(c.pod.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	links := c.pod.Spec.EnableServiceLinks == nil || *c.pod.Spec.EnableServiceLinks
+	for _, s := range list {
+		api := s.Namespace == v1.NamespaceDefault && s.Name == "kubernetes"
+		if ip := s.Spec.ClusterIP; ip == "" || ip == v1.ClusterIPNone || len(s.Spec.Ports) == 0 || !api && (!links || s.Namespace != c.pod.Namespace) {
+			continue
+		}
+		describe(out, s)
+	}
+	return out, nil
+}
+
+// describe adds the variables of one Service: the short ones, and those of Docker's links.
+func describe(out map[string]string, s *v1.Service) {
+	prefix := strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+	out[prefix+"_SERVICE_HOST"] = s.Spec.ClusterIP
+	out[prefix+"_SERVICE_PORT"] = strconv.Itoa(int(s.Spec.Ports[0].Port))
+	for i, p := range s.Spec.Ports {
+		port := strconv.Itoa(int(p.Port))
+		if p.Name != "" {
+			out[prefix+"_SERVICE_PORT_"+strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))] = port
+		}
+		protocol := string(v1.ProtocolTCP)
+		if p.Protocol != "" {
+			protocol = string(p.Protocol)
+		}
+		url := fmt.Sprintf("%s://%s", strings.ToLower(protocol), net.JoinHostPort(s.Spec.ClusterIP, port))
+		if i == 0 {
+			out[prefix+"_PORT"] = url
+		}
+		link := fmt.Sprintf("%s_PORT_%d_%s", prefix, p.Port, protocol)
+		out[link], out[link+"_PROTO"], out[link+"_PORT"], out[link+"_ADDR"] = url, strings.ToLower(protocol), port, s.Spec.ClusterIP
+	}
+}

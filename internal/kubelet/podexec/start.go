@@ -1,0 +1,128 @@
+package podexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// start makes sure of the image, makes the container, starts it, and runs its postStart hook.
+func (c *call) start(ctx context.Context, a podplan.Start) error {
+	m, ok := podplan.MemberOf(c.pod, a.Name)
+	if !ok {
+		return fmt.Errorf("container %s is not in the Pod's spec", a.Name)
+	}
+	box, err := c.sandboxConfig(c.attemptOf(a.Sandbox))
+	if err != nil {
+		return refuse(reason.CreateContainerConfigError, err)
+	}
+	ref, err := c.image(ctx, m, box)
+	if err != nil {
+		return err
+	}
+	cfg, err := c.containerConfig(ctx, m, a, ref)
+	if err != nil {
+		no := refuse(reason.CreateContainerConfigError, err)
+		var own *reason.Refusal
+		if errors.As(err, &own) {
+			no = own
+		}
+		c.h.d.Events.Failed(c.pod, a.Name, no.Detail)
+		return no
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(box.LogDirectory, cfg.LogPath)), 0o755); err != nil {
+		return refuse(reason.CreateContainerError, err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	id, err := c.h.d.Runtime.CreateContainer(ctx, a.Sandbox, cfg, box)
+	if err != nil {
+		return c.failed(ctx, a.Name, reason.CreateContainerError, err)
+	}
+	c.h.d.Events.Created(c.pod, a.Name)
+	return c.run(ctx, m, a, id)
+}
+
+// run starts a container that was made, and its hook.
+func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id string) error {
+	hook := m.Lifecycle != nil && m.Lifecycle.PostStart != nil
+	if hook {
+		c.hooking(a.Name, true)
+		defer c.hooking(a.Name, false)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := c.h.d.Runtime.StartContainer(ctx, id); err != nil {
+		return c.failed(ctx, a.Name, reason.RunContainerError, err)
+	}
+	c.h.d.Events.Started(c.pod, a.Name)
+	c.put(journal.ContainerStarted{Container: a.Name, ID: id, Restart: a.Attempt, Init: m.Kind == podplan.Init || m.Kind == podplan.Sidecar})
+	if !hook {
+		return nil
+	}
+	if err := c.lifecycle(ctx, m, id, m.Lifecycle.PostStart, time.Time{}); err != nil {
+		c.h.d.Events.Hook(c.pod, a.Name, "FailedPostStartHook", "PostStartHook failed")
+		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: podplan.Grace(c.pod), Event: "FailedPostStartHook", Cause: "postStart hook failed", Hook: true}
+		if stopErr := c.stop(ctx, podplan.Stop{Kills: []podplan.Kill{k}}); stopErr != nil {
+			err = errors.Join(err, stopErr)
+		}
+		return refuse(reason.PostStartHookError, err)
+	}
+	return nil
+}
+
+func (c *call) failed(ctx context.Context, container string, code reason.Code, err error) error {
+	if ctx.Err() == nil {
+		c.h.d.Events.Failed(c.pod, container, said(err))
+	}
+	return refuse(code, err)
+}
+
+func (c *call) attemptOf(sandbox string) uint32 {
+	for _, s := range c.seen.Sandboxes {
+		if s.ID == sandbox {
+			return s.Attempt
+		}
+	}
+	return 0
+}
+
+// image makes sure of the container's image and returns the reference to make it from.
+func (c *call) image(ctx context.Context, m podplan.Member, box *runtimeapi.PodSandboxConfig) (string, error) {
+	handler, err := c.h.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
+	if err != nil {
+		return "", refuse(reason.CreateContainerConfigError, err)
+	}
+	return c.h.d.Puller.Ensure(ctx, pull.Request{
+		Pod: c.pod, Container: m.Container, FieldPath: events.FieldPath(c.pod, m.Name), Secrets: c.pullSecrets(ctx), Sandbox: box, Handler: handler,
+	})
+}
+
+// pullSecrets are the Pod's imagePullSecrets that exist; a missing one is told, and the pull is tried without it.
+func (c *call) pullSecrets(ctx context.Context) []*v1.Secret {
+	var out []*v1.Secret
+	for _, r := range c.pod.Spec.ImagePullSecrets {
+		s, err := c.h.d.Volumes.Objects().GetSecret(ctx, c.pod.Namespace, r.Name)
+		if err != nil {
+			c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
+				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", r.Name))
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
