@@ -1,0 +1,70 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is a sample of the machine's use.
+type Usage struct {
+	At               time.Time
+	CPUNanoseconds   uint64 // all processors together, since boot
+	MemoryUsed       uint64 // MemTotal - MemFree
+	MemoryAvailable  uint64 // MemAvailable
+	MemoryWorkingSet uint64 // MemTotal - MemAvailable
+	MemoryRSS        uint64 // AnonPages
+	SwapUsed         uint64
+	Processes        uint64
+	MaxProcesses     uint64
+}
+
+const ticksPerSecond = 100 // USER_HZ; fixed in the kernel's interface on all platforms Gantry runs on
+
+// Sample reads the machine's use below root.
+func Sample(root string) (Usage, error) {
+	mem, err := meminfo(root)
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{
+		At: time.Now(), MemoryUsed: mem["MemTotal"] - mem["MemFree"], MemoryAvailable: mem["MemAvailable"],
+		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"], SwapUsed: mem["SwapTotal"] - mem["SwapFree"],
+	}
+	if u.CPUNanoseconds, err = busy(root); err != nil {
+		return Usage{}, err
+	}
+	// "0.20 0.18 0.12 1/80 11206": the fourth field is runnable/all scheduling entities
+	if f := strings.Fields(first(root, "proc/loadavg")); len(f) >= 4 {
+		_, all, _ := strings.Cut(f[3], "/")
+		u.Processes, _ = strconv.ParseUint(all, 10, 64)
+	}
+	u.MaxProcesses, _ = strconv.ParseUint(first(root, "proc/sys/kernel/pid_max"), 10, 64)
+	return u, nil
+}
+
+// busy adds up user, nice, system, irq, softirq and steal of the first line of /proc/stat.
+func busy(root string) (uint64, error) {
+	path := filepath.Join(root, "proc/stat")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("processor time of this machine: %w", err)
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	f := strings.Fields(line)
+	if len(f) < 9 || f[0] != "cpu" {
+		return 0, fmt.Errorf("processor time of this machine: %s begins with %q", path, line)
+	}
+	var ticks uint64
+	for _, i := range []int{1, 2, 3, 6, 7, 8} {
+		n, err := strconv.ParseUint(f[i], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("processor time of this machine: %s: %w", path, err)
+		}
+		ticks += n
+	}
+	return ticks * (uint64(time.Second) / ticksPerSecond), nil
+}
