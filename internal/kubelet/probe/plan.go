@@ -10,7 +10,7 @@ type State struct {
 	Asked     time.Time // last question; zero before the first
 	Held      bool      // a startup probe has not succeeded yet
 	Over      bool      // nothing more to learn: startup succeeded, or the container is to be restarted
-	Adopted   bool      // the container ran before this kubelet
+	Adopted   time.Time // when this kubelet found the container running; zero when it started it itself
 	Jitter    time.Duration
 }
 
@@ -37,8 +37,8 @@ func Next(st State, s Spec) time.Time {
 		first = later(first, from)
 	}
 	// Probes of containers found at a restart are spread over a period, so that they do not all ask at once.
-	if st.Adopted {
-		first = first.Add(st.Jitter)
+	if !st.Adopted.IsZero() {
+		first = later(first, st.Adopted).Add(st.Jitter)
 	}
 	return first
 }

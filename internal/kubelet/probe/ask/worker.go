@@ -40,7 +40,7 @@ func (a *Asker) newWorker(key probe.Key, pod *v1.Pod, c *v1.Container, podIP str
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.state = probe.State{Kind: key.Kind, StartedAt: r.StartedAt}
 	if r.Adopted {
-		w.state.Adopted, w.state.Jitter = true, a.d.Jitter(w.spec().Period)
+		w.state.Adopted, w.state.Jitter = time.Now(), a.d.Jitter(w.spec().Period)
 		if key.Kind == probe.Readiness && r.Ready {
 			w.verdict = probe.Good
 		}

@@ -1,0 +1,99 @@
+package grpc_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	probegrpc "github.com/gantry-project/gantry/internal/kubelet/probe/grpc"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
+)
+
+func listen(t *testing.T) (net.Listener, int32) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, int32(l.Addr().(*net.TCPAddr).Port)
+}
+
+func serve(t *testing.T, register func(*grpc.Server)) int32 {
+	l, port := listen(t)
+	s := grpc.NewServer()
+	register(s)
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	return port
+}
+
+func target(port int32, service string) probe.Target {
+	return probe.Target{
+		PodIP: "127.0.0.1", Timeout: 5 * time.Second,
+		Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: port, Service: &service}}},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	probetest.Run(t, probetest.Subject{
+		Asker: probegrpc.Asker{UserAgent: "kube-probe/1.37"},
+		Target: func(t *testing.T, c probetest.Condition) probe.Target {
+			switch c {
+			case probetest.Absent:
+				l, port := listen(t)
+				l.Close()
+				return target(port, "")
+			case probetest.Mute:
+				_, port := listen(t) // the kernel takes the connection, nobody speaks
+				return target(port, "")
+			}
+			return target(serve(t, func(s *grpc.Server) {
+				h := health.NewServer()
+				if c == probetest.Sick {
+					h.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+				}
+				grpc_health_v1.RegisterHealthServer(s, h)
+			}), "")
+		},
+	})
+}
+
+// row: PRB-12
+func TestTexts(t *testing.T) {
+	a := probegrpc.Asker{}
+	healthy := serve(t, func(s *grpc.Server) {
+		h := health.NewServer()
+		h.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+		grpc_health_v1.RegisterHealthServer(s, h)
+	})
+	bare := serve(t, func(*grpc.Server) {})
+	closed, port := listen(t)
+	closed.Close()
+	away := target(port, "")
+	away.Timeout = 200 * time.Millisecond
+	for _, tc := range []struct {
+		to     probe.Target
+		result probe.Result
+		text   string
+	}{
+		{target(healthy, ""), probe.Success, "service healthy"},
+		{target(healthy, "sick"), probe.Failure, `service unhealthy (responded with "NOT_SERVING")`},
+		{target(healthy, "nosuch"), probe.Failure, "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"},
+		{target(bare, ""), probe.Failure, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service grpc.health.v1.Health"},
+		{away, probe.Failure, `timeout: failed to connect service "127.0.0.1:`}, // recordings/pods/readiness-grpc-ok
+	} {
+		if got := a.Ask(t.Context(), tc.to); got.Result != tc.result || got.Err != nil || !strings.HasPrefix(got.Output, tc.text) {
+			t.Errorf("got %+v, want %v %q", got, tc.result, tc.text)
+		}
+	}
+	if got := a.Ask(t.Context(), away); !strings.HasSuffix(got.Output, " within 200ms: context deadline exceeded") {
+		t.Error(got.Output)
+	}
+}

@@ -1,0 +1,186 @@
+package http_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	probehttp "github.com/gantry-project/gantry/internal/kubelet/probe/http"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
+)
+
+var asker = probehttp.Asker{UserAgent: "kube-probe/1.37"}
+
+func target(t *testing.T, server, path string) probe.Target {
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, _ := strconv.Atoi(u.Port())
+	return probe.Target{
+		PodIP: u.Hostname(), Timeout: 5 * time.Second, Container: &v1.Container{},
+		Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
+			Path: path, Port: intstr.FromInt(port), Scheme: v1.URIScheme(strings.ToUpper(u.Scheme)),
+		}}},
+	}
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestConformance(t *testing.T) {
+	probetest.Run(t, probetest.Subject{
+		Asker: asker,
+		Target: func(t *testing.T, c probetest.Condition) probe.Target {
+			if c == probetest.Mute || c == probetest.Absent {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				if c == probetest.Absent {
+					l.Close()
+				}
+				return target(t, "http://"+l.Addr().String(), "/")
+			}
+			return target(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if c == probetest.Sick {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			}), "/")
+		},
+	})
+}
+
+// row: PRB-03
+func TestStatus(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		code, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		w.WriteHeader(code)
+		fmt.Fprint(w, "body")
+	})
+	for _, tc := range []struct {
+		code int
+		want probe.Outcome
+	}{
+		{200, probe.Outcome{Result: probe.Success, Output: "body"}},
+		{299, probe.Outcome{Result: probe.Success, Output: "body"}},
+		{302, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: body"}},
+		{399, probe.Outcome{Result: probe.Warning, Output: "Probe terminated redirects, Response body: body"}},
+		{400, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 400"}}, // recordings/pods/liveness-http-500
+		{500, probe.Outcome{Result: probe.Failure, Output: "HTTP probe failed with statuscode: 500"}},
+	} {
+		got := asker.Ask(t.Context(), target(t, server, "/"+strconv.Itoa(tc.code)))
+		if got.Err != nil && tc.code == 302 { // a 302 without a Location cannot be followed
+			continue
+		}
+		if got.Result != tc.want.Result || got.Output != tc.want.Output {
+			t.Errorf("%d: %+v, want %+v", tc.code, got, tc.want)
+		}
+	}
+}
+
+// row: PRB-04
+// row: PRB-06
+// row: PRB-07
+func TestRequest(t *testing.T) {
+	var seen *http.Request
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = r })
+	to := target(t, server, "/healthz?deep=1")
+	if o := asker.Ask(t.Context(), to); o.Result != probe.Success {
+		t.Fatal(o)
+	}
+	host := strings.TrimPrefix(server, "http://")
+	if seen.Host != host || seen.URL.String() != "/healthz?deep=1" || seen.ContentLength != 0 || seen.Method != http.MethodGet ||
+		seen.UserAgent() != "kube-probe/1.37" || seen.Header.Get("Accept") != "*/*" || seen.Header.Get("Accept-Encoding") != "" || !seen.Close {
+		t.Errorf("sent %s %s to %s with %v", seen.Method, seen.URL, seen.Host, seen.Header)
+	}
+	get := to.Probe.HTTPGet
+	get.HTTPHeaders = []v1.HTTPHeader{{Name: "Host", Value: "web.example"}, {Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}, {Name: "user-agent", Value: "me"}, {Name: "Accept", Value: ""}}
+	get.Scheme = ""
+	asker.Ask(t.Context(), to)
+	if _, accept := seen.Header["Accept"]; seen.Host != "web.example" || fmt.Sprint(seen.Header["X-A"]) != "[1 2]" || seen.UserAgent() != "me" || accept {
+		t.Errorf("sent to %s with %v", seen.Host, seen.Header)
+	}
+	to.PodIP, get.Host = "192.0.2.1", "127.0.0.1"
+	if o := asker.Ask(t.Context(), to); o.Result != probe.Success {
+		t.Errorf("httpGet.host is not used: %+v", o)
+	}
+}
+
+// Redirects are followed on the same host only; see FEATURES U-16 for the difference from the row's text.
+//
+// row: PRB-05
+func TestRedirects(t *testing.T) {
+	asked := 0
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch r.URL.Path {
+		case "/away": // recordings/pods/readiness-http-redirect
+			http.Redirect(w, r, "http://other.invalid/", http.StatusFound)
+		case "/here":
+			http.Redirect(w, r, "/sick", http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/sick":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	if o := asker.Ask(t.Context(), target(t, server, "/away")); o.Result != probe.Warning || !strings.HasPrefix(o.Output, "Probe terminated redirects, Response body: <a href=\"http://other.invalid/\">Found</a>.") {
+		t.Errorf("to another host: %+v", o)
+	}
+	if o := asker.Ask(t.Context(), target(t, server, "/here")); o.Result != probe.Failure || o.Output != "HTTP probe failed with statuscode: 503" {
+		t.Errorf("to a sick page here: %+v", o)
+	}
+	asked = 0
+	if o := asker.Ask(t.Context(), target(t, server, "/round")); o.Result != probe.Failure || asked != 10 || !strings.HasSuffix(o.Output, "stopped after 10 redirects") {
+		t.Errorf("in a circle, %d asked: %+v", asked, o)
+	}
+}
+
+// row: PRB-08
+func TestTLS(t *testing.T) {
+	self := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer self.Close()
+	if o := asker.Ask(t.Context(), target(t, self.URL, "/")); o.Result != probe.Success {
+		t.Errorf("self-signed: %+v", o)
+	}
+	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
+	to := target(t, strings.Replace(plain, "http:", "https:", 1), "/hostname")
+	want := fmt.Sprintf("Get %q: http: server gave HTTP response to HTTPS client", strings.Replace(plain, "http:", "https:", 1)+"/hostname")
+	if o := asker.Ask(t.Context(), to); o.Result != probe.Failure || o.Output != want { // recordings/pods/readiness-https
+		t.Errorf("got %+v, want %s", o, want)
+	}
+}
+
+// row: PRB-09
+func TestTimeout(t *testing.T) {
+	block := make(chan struct{})
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-block:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(block)
+	to := target(t, server, "/shell?cmd=sleep%208")
+	to.Timeout = 50 * time.Millisecond
+	// recordings/pods/liveness-http-timeout
+	want := fmt.Sprintf("Get %q: context deadline exceeded (Client.Timeout exceeded while awaiting headers)", server+"/shell?cmd=sleep%208")
+	if o := asker.Ask(t.Context(), to); o.Result != probe.Failure || o.Output != want {
+		t.Errorf("got %+v, want %s", o, want)
+	}
+}

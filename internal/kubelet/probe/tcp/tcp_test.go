@@ -1,0 +1,46 @@
+package tcp_test
+
+import (
+	"net"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/tcp"
+)
+
+// A listener that closes at once is healthy, as is one that never speaks: the connection is the answer.
+//
+// row: PRB-10
+func TestConformance(t *testing.T) {
+	probetest.Run(t, probetest.Subject{
+		Asker: tcp.Asker{},
+		Not:   []probetest.Condition{probetest.Sick, probetest.Mute},
+		Target: func(t *testing.T, c probetest.Condition) probe.Target {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			if c == probetest.Absent {
+				l.Close()
+			}
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					if c != probetest.Mute {
+						conn.Close()
+					}
+				}
+			}()
+			port := l.Addr().(*net.TCPAddr).Port
+			return probe.Target{PodIP: "127.0.0.1", Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}}}
+		},
+	})
+}
