@@ -162,7 +162,7 @@ func TestLivenessGivesUp(t *testing.T) {
 		if verdict(a, probe.Liveness) != probe.Good {
 			t.Error("a new container begins as given up")
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(11 * time.Second)
 		w.expect(`
 			70s ask live
 			70s spec.containers{c} Unhealthy Liveness probe failed: sick
