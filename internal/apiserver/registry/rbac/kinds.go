@@ -1,0 +1,176 @@
+package rbac
+
+import (
+	"context"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+// Kinds are the rows of this package.
+func Kinds() []kind.Kind {
+	return []kind.Kind{roles(), clusterRoles(), roleBindings(), clusterRoleBindings()}
+}
+
+// rules are what the four kinds have in common.
+func rules(validate func(runtime.Object) field.ErrorList, change func(obj, old runtime.Object) field.ErrorList) kind.Rules {
+	return kind.Rules{
+		Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validate(o) },
+		ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
+			errs := validate(o)
+			if change != nil {
+				errs = append(errs, change(o, old)...)
+			}
+			return errs
+		},
+		ValidateName:             path.ValidatePathSegmentName,
+		AllowCreateOnUpdate:      true,
+		AllowUnconditionalUpdate: true,
+	}
+}
+
+func roles() kind.Kind {
+	return kind.Kind{
+		Group: rbacv1.GroupName, Version: "v1", Resource: "roles", Singular: "role", Kind: "Role",
+		Types: kind.Types{
+			New: func() runtime.Object { return &rbacv1.Role{} }, NewList: func() runtime.Object { return &rbacv1.RoleList{} },
+			Namespaced: true, NoGenerate: true,
+		},
+		Rules: rules(func(o runtime.Object) field.ErrorList { return validateRules(o.(*rbacv1.Role).Rules, true) }, nil),
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
+			Row: func(o runtime.Object, _ kind.RowOptions) []any {
+				r := o.(*rbacv1.Role)
+				return []any{r.Name, column.Timestamp(r.CreationTimestamp)}
+			},
+		},
+	}
+}
+
+func clusterRoles() kind.Kind {
+	return kind.Kind{
+		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles", Singular: "clusterrole", Kind: "ClusterRole",
+		Types: kind.Types{
+			New: func() runtime.Object { return &rbacv1.ClusterRole{} }, NewList: func() runtime.Object { return &rbacv1.ClusterRoleList{} },
+			NoGenerate: true,
+		},
+		Rules: rules(func(o runtime.Object) field.ErrorList { return validateClusterRole(o.(*rbacv1.ClusterRole)) }, nil),
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
+			Row: func(o runtime.Object, _ kind.RowOptions) []any {
+				r := o.(*rbacv1.ClusterRole)
+				return []any{r.Name, column.Timestamp(r.CreationTimestamp)}
+			},
+		},
+	}
+}
+
+func roleBindings() kind.Kind {
+	return kind.Kind{
+		Group: rbacv1.GroupName, Version: "v1", Resource: "rolebindings", Singular: "rolebinding", Kind: "RoleBinding",
+		Types: kind.Types{
+			New: func() runtime.Object { return &rbacv1.RoleBinding{} }, NewList: func() runtime.Object { return &rbacv1.RoleBindingList{} },
+			Namespaced: true, NoGenerate: true,
+		},
+		Rules: bindingRules(rules(
+			func(o runtime.Object) field.ErrorList {
+				b := o.(*rbacv1.RoleBinding)
+				return validateBinding(b.RoleRef, b.Subjects, true)
+			},
+			func(o, old runtime.Object) field.ErrorList {
+				return sameRef(o.(*rbacv1.RoleBinding).RoleRef, old.(*rbacv1.RoleBinding).RoleRef)
+			},
+		), func(o runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject) {
+			b := o.(*rbacv1.RoleBinding)
+			return &b.RoleRef, b.Subjects
+		}),
+		Table: bindingTable("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
+			b := o.(*rbacv1.RoleBinding)
+			return b.ObjectMeta, b.RoleRef, b.Subjects
+		}),
+	}
+}
+
+func clusterRoleBindings() kind.Kind {
+	return kind.Kind{
+		Group: rbacv1.GroupName, Version: "v1", Resource: "clusterrolebindings", Singular: "clusterrolebinding", Kind: "ClusterRoleBinding",
+		Types: kind.Types{
+			New: func() runtime.Object { return &rbacv1.ClusterRoleBinding{} }, NewList: func() runtime.Object { return &rbacv1.ClusterRoleBindingList{} },
+			NoGenerate: true,
+		},
+		Rules: bindingRules(rules(
+			func(o runtime.Object) field.ErrorList {
+				b := o.(*rbacv1.ClusterRoleBinding)
+				return validateBinding(b.RoleRef, b.Subjects, false)
+			},
+			func(o, old runtime.Object) field.ErrorList {
+				return sameRef(o.(*rbacv1.ClusterRoleBinding).RoleRef, old.(*rbacv1.ClusterRoleBinding).RoleRef)
+			},
+		), func(o runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject) {
+			b := o.(*rbacv1.ClusterRoleBinding)
+			return &b.RoleRef, b.Subjects
+		}),
+		Table: bindingTable("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
+			b := o.(*rbacv1.ClusterRoleBinding)
+			return b.ObjectMeta, b.RoleRef, b.Subjects
+		}),
+	}
+}
+
+// bindingRules adds the defaults of bindings: the group of roles, users and groups is RBAC's.
+func bindingRules(r kind.Rules, parts func(runtime.Object) (*rbacv1.RoleRef, []rbacv1.Subject)) kind.Rules {
+	r.Default = func(o runtime.Object) {
+		ref, subjects := parts(o)
+		if ref.APIGroup == "" {
+			ref.APIGroup = rbacv1.GroupName
+		}
+		for i := range subjects {
+			if s := &subjects[i]; s.APIGroup == "" && (s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind) {
+				s.APIGroup = rbacv1.GroupName
+			}
+		}
+	}
+	return r
+}
+
+func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject)) kind.Table {
+	defs := []metav1.TableColumnDefinition{column.Name(), column.Def("Role", upperFirst(refDoc)), column.Age()}
+	defs = append(defs, column.Wide(column.Def("Users", "Users in the "+what), column.Def("Groups", "Groups in the "+what), column.Def("ServiceAccounts", "ServiceAccounts in the "+what))...)
+	return kind.Table{
+		Columns: defs,
+		Row: func(o runtime.Object, opt kind.RowOptions) []any {
+			m, ref, subjects := parts(o)
+			var users, groups, accounts []string
+			for _, s := range subjects {
+				switch s.Kind {
+				case rbacv1.UserKind:
+					users = append(users, s.Name)
+				case rbacv1.GroupKind:
+					groups = append(groups, s.Name)
+				case rbacv1.ServiceAccountKind:
+					accounts = append(accounts, s.Namespace+"/"+s.Name)
+				}
+			}
+			return []any{
+				m.Name, ref.Kind + "/" + ref.Name, column.Since(m.CreationTimestamp, opt.Now),
+				strings.Join(users, ", "), strings.Join(groups, ", "), strings.Join(accounts, ", "),
+			}
+		},
+	}
+}
+
+// upperFirst writes a documentation sentence as tables have it.
+func upperFirst(s string) string {
+	s = strings.TrimSuffix(s, " This field is immutable.")
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
