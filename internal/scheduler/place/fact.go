@@ -1,0 +1,131 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// Bounds of a journal fact: beyond Many nodes only Full refusals are written in full and the others counted, and only Best nodes' scores.
+const (
+	Many = 500
+	Full = 100
+	Best = 20
+)
+
+// Fact is the ruling for the journal; the caller adds attempt and times.
+func (r *Ruling) Fact() journal.Ruled {
+	f := journal.Ruled{
+		Profile: r.judges.Profile, Nodes: r.Nodes(), Visited: r.Visited, Feasible: r.Feasible(),
+		Winner: r.Winner, RunnerUp: r.RunnerUp, Ties: r.Ties, Message: r.Message(),
+	}
+	if r.End != nil && r.Visited == 0 {
+		f.By = r.End.Plugin()
+	}
+	full, best := len(r.no), len(r.feasible)
+	if r.Nodes() > Many {
+		full, best = min(full, Full), min(best, Best)
+	}
+	f.Refusals, f.Scores = r.Refusals(full), r.Scores(best)
+	if full < len(r.no) {
+		f.Counted = r.counted(full)
+	}
+	return f
+}
+
+// Refusals explains the first n refusals, in the order of the snapshot.
+func (r *Ruling) Refusals(n int) []journal.NodeRefusal {
+	explainers := map[string]Explainer{}
+	for _, p := range r.judges.Filter {
+		if e, ok := p.(Explainer); ok {
+			explainers[p.Name()] = e
+		}
+	}
+	out := make([]journal.NodeRefusal, 0, min(n, len(r.no)))
+	for _, no := range r.no[:min(n, len(r.no))] {
+		entry := journal.NodeRefusal{Node: no.node.Node().Name, Plugin: no.status.Plugin(), Code: no.status.Code().String(), Messages: no.status.Reasons()}
+		if e := explainers[entry.Plugin]; e != nil {
+			why := e.Explain(r.ctx, r.State, r.Pod, no.node)
+			entry.Reason, entry.Detail, entry.Fix, entry.Short = string(why.Code), why.Detail, why.Fix, why.Short
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+// counted sums up the refusals from the given one on, by plugin and reasons, the most frequent first.
+func (r *Ruling) counted(from int) []journal.CountedRefusal {
+	index := map[*framework.Status]int{}
+	byText := map[string]int{}
+	var out []journal.CountedRefusal
+	for _, no := range r.no[from:] {
+		i, known := index[no.status]
+		if !known {
+			key := no.status.Plugin() + "\x00" + no.status.Message()
+			if i, known = byText[key]; !known {
+				i = len(out)
+				byText[key] = i
+				out = append(out, journal.CountedRefusal{Plugin: no.status.Plugin(), Code: no.status.Code().String(), Messages: no.status.Reasons()})
+			}
+			index[no.status] = i
+		}
+		out[i].Nodes++
+	}
+	slices.SortStableFunc(out, func(a, b journal.CountedRefusal) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	return out
+}
+
+// Scores gives the n best nodes with every plugin's opinion, the winner first; nothing when there was nothing to compare.
+func (r *Ruling) Scores(n int) []journal.NodeScore {
+	if r.boards == nil || r.End != nil {
+		if r.Winner == "" {
+			return nil
+		}
+		return []journal.NodeScore{{Node: r.Winner}}
+	}
+	order := r.bestFirst(n)
+	out := make([]journal.NodeScore, 0, len(order))
+	for _, i := range order {
+		s := journal.NodeScore{Node: r.feasible[i].Node().Name, Total: r.boards.totals[i], Parts: make([]journal.PluginScore, len(r.scorers))}
+		for p, scorer := range r.scorers {
+			norm := r.boards.norm[p][i].Score
+			s.Parts[p] = journal.PluginScore{Plugin: scorer.Name(), Raw: r.boards.raw[p][i], Norm: norm, Weight: scorer.Weight, Weighted: norm * scorer.Weight}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// bestFirst gives the places of the n best nodes: the winner, then by total, then as listed. It selects without sorting all.
+func (r *Ruling) bestFirst(n int) []int {
+	before := func(a, b int) int {
+		switch {
+		case a == r.at || b == r.at:
+			return cmp.Compare(btoi(b == r.at), btoi(a == r.at))
+		case r.boards.totals[a] != r.boards.totals[b]:
+			return cmp.Compare(r.boards.totals[b], r.boards.totals[a])
+		}
+		return cmp.Compare(a, b)
+	}
+	out := make([]int, 0, n+1)
+	for i := range r.feasible {
+		if len(out) == n && before(i, out[n-1]) > 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(out, i, before)
+		if out = slices.Insert(out, at, i); len(out) > n {
+			out = out[:n]
+		}
+	}
+	return out
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package place
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// ErrNoNodes is the ruling's error when the cluster has no node (upstream's text).
+var ErrNoNodes = errors.New("no nodes available to schedule pods")
+
+// In is what a ruling is made from.
+type In struct {
+	Pod    *v1.Pod
+	World  *snapshot.Snapshot
+	Judges *Judges
+
+	State     framework.CycleState                  // nil: a new State
+	Nominated func(node string) []framework.PodInfo // Pods promised room on a node by preemption; nil: none
+	Each      func(n int, do func(i int))           // runs do for 0..n-1, in any order or at once; nil: in order
+	Sample    Sample                                // zero: every node
+	Pick      func(n int) int                       // chooses among n nodes that share the top score; nil: the first
+	Time      func(point string) (stop func())      // stop watch around an extension point; nil: none
+	Boards    *Boards                               // memory reused from ruling to ruling; nil: new
+}
+
+// Sample says how many feasible nodes are enough. The zero value looks at every node.
+type Sample struct {
+	Percent  int32 // of all nodes; 0 or 100 and more: all. Adaptive (-1): 50 % falling by one point per 125 nodes, at least 5 %
+	AtLeast  int   // never fewer; 0 means 100, as upstream
+	StartsAt int   // position in the list to look from, so that every node has its turn
+}
+
+// Adaptive is upstream's default percentage.
+const Adaptive int32 = -1
+
+const (
+	sampleFloor   = 100 // upstream's minFeasibleNodesToFind
+	percentFloor  = 5   // upstream's minFeasibleNodesPercentageToFind
+	percentStart  = 50
+	nodesPerPoint = 125
+)
+
+// Enough is the number of feasible nodes to look for among n.
+func (s Sample) Enough(n int) int {
+	floor := s.AtLeast
+	if floor == 0 {
+		floor = sampleFloor
+	}
+	if n < floor || s.Percent >= 100 || s.Percent == 0 {
+		return n
+	}
+	percent := int(s.Percent)
+	if s.Percent == Adaptive {
+		percent = max(percentStart-n/nodesPerPoint, percentFloor)
+	}
+	return max(n*percent/100, floor)
+}
+
+// One rules about one Pod. It never fails: what went wrong is in the ruling.
+func One(ctx context.Context, in In) *Ruling {
+	if in.State == nil {
+		in.State = NewState()
+	}
+	if in.Each == nil {
+		in.Each = inOrder
+	}
+	if in.Time == nil {
+		in.Time = func(string) func() { return func() {} }
+	}
+	if in.Boards == nil {
+		in.Boards = &Boards{}
+	}
+	in.State.Write(worldKey, worldNote{in.World})
+	c := &cycle{In: in, ctx: ctx, nodes: in.World.All()}
+	c.ruling = &Ruling{Pod: in.Pod, State: in.State, Rejectors: sets.Set[string]{}, Pending: sets.Set[string]{},
+		outcome: outcome{ctx: ctx, world: in.World, judges: in.Judges, no: in.Boards.no[:0]}}
+	defer func() { in.Boards.no = c.ruling.no }()
+	if len(c.nodes) == 0 {
+		c.ruling.End = framework.NewStatus(framework.UnschedulableAndUnresolvable).WithError(ErrNoNodes)
+		return c.ruling
+	}
+	if !c.preFilter() || !c.filter() || !c.preScore() || !c.score() {
+		return c.ruling
+	}
+	c.choose()
+	return c.ruling
+}
+
+// cycle is one run through the points.
+type cycle struct {
+	In
+	ctx    context.Context
+	nodes  []framework.NodeInfo // all, or those PreFilter left
+	ruling *Ruling
+
+	feasible []framework.NodeInfo
+}
+
+func inOrder(n int, do func(int)) {
+	for i := range n {
+		do(i)
+	}
+}

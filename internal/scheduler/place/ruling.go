@@ -1,0 +1,122 @@
+package place
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// Ruling is the outcome of asking about one Pod.
+type Ruling struct {
+	Pod       *v1.Pod
+	State     framework.CycleState // the judges' notes, for the points after
+	Visited   int                  // nodes judged
+	Winner    string               // empty when no node was chosen
+	RunnerUp  string
+	Lead      int64             // points ahead of it
+	Ties      int               // nodes that shared the top score
+	End       *framework.Status // why there is no winner: a rejection, or an error; nil with a winner
+	Rejectors sets.Set[string]  // plugins that said no; their events wake the Pod
+	Pending   sets.Set[string]  // plugins that said "not yet"
+	PostMsg   string            // what the PostFilter plugins said; set by who ran them
+
+	preFilterMsg string
+	absent       *framework.Status // said of nodes that were not judged one by one
+	outcome
+}
+
+// outcome is what a Ruling remembers to explain itself.
+type outcome struct {
+	ctx      context.Context
+	world    *snapshot.Snapshot
+	judges   *Judges
+	no       []refusal
+	feasible []framework.NodeInfo
+	scorers  []Scorer
+	boards   *Boards // nil when nothing was scored
+	at       int     // the winner's place in feasible
+}
+
+type refusal struct {
+	node   framework.NodeInfo
+	status *framework.Status
+}
+
+// Fits tells whether a node was chosen.
+func (r *Ruling) Fits() bool { return r.Winner != "" }
+
+// Nodes is the number of nodes in the snapshot.
+func (r *Ruling) Nodes() int { return r.world.Len() }
+
+// Feasible is the number of nodes that passed.
+func (r *Ruling) Feasible() int { return len(r.feasible) }
+
+// Failed tells whether the ruling broke off by an error rather than a rejection.
+func (r *Ruling) Failed() bool { return r.End != nil && !r.End.IsRejected() }
+
+// refuse remembers a node's no; false when it is an error, which ends the ruling.
+func (r *Ruling) refuse(n framework.NodeInfo, s *framework.Status) bool {
+	if !s.IsRejected() {
+		return false
+	}
+	if k := len(r.no); k == 0 || r.no[k-1].status.Plugin() != s.Plugin() || r.no[k-1].status.Code() != s.Code() {
+		r.reject(s)
+	}
+	r.no = append(r.no, refusal{n, s})
+	return true
+}
+
+func (r *Ruling) reject(s *framework.Status) {
+	switch {
+	case s.Plugin() == "":
+	case s.Code() == framework.Pending:
+		r.Pending.Insert(s.Plugin())
+	default:
+		r.Rejectors.Insert(s.Plugin())
+	}
+}
+
+// Reader gives the refusals as PostFilter plugins want them.
+func (r *Ruling) Reader() framework.NodeToStatusReader {
+	m := &NodeStatuses{Absent: r.absent, By: make(map[string]*framework.Status, len(r.no))}
+	if m.Absent == nil {
+		m.Absent = framework.NewStatus(framework.UnschedulableAndUnresolvable)
+	}
+	for _, n := range r.no {
+		m.By[n.node.Node().Name] = n.status
+	}
+	return m
+}
+
+// NodeStatuses is a framework.NodeToStatusReader over a map; Absent is said of nodes not in it.
+type NodeStatuses struct {
+	By     map[string]*framework.Status
+	Absent *framework.Status
+}
+
+// Get gives a node's status.
+func (m *NodeStatuses) Get(node string) *framework.Status {
+	if s, ok := m.By[node]; ok {
+		return s
+	}
+	return m.Absent
+}
+
+// NodesForStatusCode lists the nodes with a status code.
+func (m *NodeStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+	all, err := lister.List()
+	if err != nil {
+		return nil, err
+	}
+	var out []framework.NodeInfo
+	for _, n := range all {
+		if m.Get(n.Node().Name).Code() == code {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}

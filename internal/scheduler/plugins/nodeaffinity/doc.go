@@ -1,0 +1,4 @@
+// Package nodeaffinity refuses nodes that spec.nodeSelector, required node affinity or the profile's added affinity leave out, and scores by preferred terms.
+//
+// Chapter 3, judged. In: NodeAffinityArgs (addedAffinity). Pure.
+package nodeaffinity

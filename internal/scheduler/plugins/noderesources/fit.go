@@ -1,0 +1,193 @@
+package noderesources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	config "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod/fit"
+	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+const (
+	// FitName of the plugin.
+	FitName = "NodeResourcesFit"
+	// TooManyPods is upstream's text when the node's limit of Pods is reached; of other resources it says "Insufficient NAME".
+	TooManyPods = "Too many pods"
+
+	filterKey framework.StateKey = "PreFilter" + FitName
+	fitKey    framework.StateKey = "PreScore" + FitName
+)
+
+// Fit is the judge of room.
+type Fit struct {
+	ignored, ignoredGroups []string
+	scorer
+	plain [16]*framework.Status // refusals by which of pods, cpu, memory and ephemeral storage are short, when removing Pods may help
+	never [16]*framework.Status // the same when it cannot
+}
+
+// NewFit makes the judge from defaulted arguments.
+func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
+	s, err := strategy(args.ScoringStrategy)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fit{ignored: args.IgnoredResources, ignoredGroups: args.IgnoredResourceGroups, scorer: s}
+	for mask := range f.plain {
+		var texts []string
+		for i, name := range common {
+			if mask&(1<<i) != 0 {
+				texts = append(texts, textOf(name))
+			}
+		}
+		f.plain[mask] = framework.NewStatus(framework.Unschedulable, texts...).WithPlugin(FitName)
+		f.never[mask] = framework.NewStatus(framework.UnschedulableAndUnresolvable, texts...).WithPlugin(FitName)
+	}
+	return f, nil
+}
+
+var common = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
+
+func textOf(name v1.ResourceName) string {
+	if name == v1.ResourcePods {
+		return TooManyPods
+	}
+	return "Insufficient " + string(name)
+}
+
+var (
+	_ framework.PreFilterPlugin   = (*Fit)(nil)
+	_ framework.FilterPlugin      = (*Fit)(nil)
+	_ framework.PreScorePlugin    = (*Fit)(nil)
+	_ framework.ScorePlugin       = (*Fit)(nil)
+	_ framework.EnqueueExtensions = (*Fit)(nil)
+	_ framework.SignPlugin        = (*Fit)(nil)
+	_ place.Explainer             = (*Fit)(nil)
+)
+
+// Name is FitName.
+func (*Fit) Name() string { return FitName }
+
+type asked struct{ fit.Vector }
+
+// Clone shares: nothing changes it.
+func (a *asked) Clone() framework.StateData { return a }
+
+// PreFilter sums the Pod's requests once.
+func (*Fit) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	state.Write(filterKey, &asked{snapshot.Ask(p)})
+	return nil, nil
+}
+
+// PreFilterExtensions has none: other Pods' requests are read from the node.
+func (*Fit) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+func (f *Fit) shortages(state framework.CycleState, p *v1.Pod, n framework.NodeInfo) []fit.Shortage {
+	v, err := state.Read(filterKey)
+	a, ok := v.(*asked)
+	if err != nil || !ok {
+		a = &asked{snapshot.Ask(p)}
+	}
+	return fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips)
+}
+
+func (f *Fit) skips(name v1.ResourceName) bool {
+	if !fit.IsExtended(name) || len(f.ignored)+len(f.ignoredGroups) == 0 {
+		return false
+	}
+	group, _, _ := strings.Cut(string(name), "/")
+	return slices.Contains(f.ignored, string(name)) || slices.Contains(f.ignoredGroups, group)
+}
+
+// Filter refuses nodes where something does not suffice. More than the empty node has is beyond help by preemption.
+func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	short := f.shortages(state, p, n)
+	if len(short) == 0 {
+		return nil
+	}
+	mask, never, other := 0, false, false
+	for _, s := range short {
+		never = never || s.Unresolvable() && s.Resource != v1.ResourcePods
+		if i := slices.Index(common[:], s.Resource); i >= 0 {
+			mask |= 1 << i
+		} else {
+			other = true
+		}
+	}
+	switch {
+	case other:
+		return refuse(short, never)
+	case never:
+		return f.never[mask]
+	}
+	return f.plain[mask]
+}
+
+func refuse(short []fit.Shortage, never bool) *framework.Status {
+	code := framework.Unschedulable
+	if never {
+		code = framework.UnschedulableAndUnresolvable
+	}
+	texts := make([]string, len(short))
+	for i, s := range short {
+		texts[i] = textOf(s.Resource)
+	}
+	return framework.NewStatus(code, texts...).WithPlugin(FitName)
+}
+
+// Explain gives every shortfall: asked, free, allocatable.
+func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
+	w := place.Why{Code: reason.NoRoom}
+	var details, fixes []string
+	for _, s := range f.shortages(state, p, n) {
+		w.Short = append(w.Short, journal.Short{Resource: string(s.Resource), Asked: s.Asked, Used: s.Used, Available: s.Available})
+		switch {
+		case s.Resource == v1.ResourcePods:
+			w.Code = reason.TooManyPods
+			details = append(details, fmt.Sprintf("%d of %d Pods already there", s.Used, s.Available))
+			fixes = append(fixes, "remove a Pod from the node, add a node, or raise the kubelet's maxPods")
+		case s.Available == 0:
+			w.Code = reason.NoSuchResource
+			details = append(details, fmt.Sprintf("asks %s %s, the node offers none", s.Resource, Quantity(s.Resource, s.Asked)))
+			fixes = append(fixes, fmt.Sprintf("add a node that offers %s", s.Resource))
+		case s.Unresolvable():
+			details = append(details, fmt.Sprintf("asks %s %s, the whole node has %s", s.Resource, Quantity(s.Resource, s.Asked), Quantity(s.Resource, s.Available)))
+			fixes = append(fixes, fmt.Sprintf("request at most %s %s, or add a larger node", Quantity(s.Resource, s.Available), s.Resource))
+		default:
+			details = append(details, fmt.Sprintf("asks %s %s, %s left of %s", s.Resource, Quantity(s.Resource, s.Asked), Quantity(s.Resource, max(s.Available-s.Used, 0)), Quantity(s.Resource, s.Available)))
+			fixes = append(fixes, fmt.Sprintf("request %s %s less, free as much, or add a node", Quantity(s.Resource, s.Missing()), s.Resource))
+		}
+	}
+	w.Detail, w.Fix = strings.Join(details, "; "), strings.Join(fixes, "; ")
+	return w
+}
+
+// Quantity prints a figure as the API would: milli for cpu, binary suffixes for bytes.
+func Quantity(name v1.ResourceName, n int64) string {
+	switch {
+	case name == v1.ResourceCPU:
+		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+		return resource.NewQuantity(n, resource.BinarySI).String()
+	}
+	return resource.NewQuantity(n, resource.DecimalSI).String()
+}
+
+// SignPod signs the requests.
+func (*Fit) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
+	return signRequests(p), nil
+}
+
+func signRequests(p *v1.Pod) []framework.SignFragment {
+	return []framework.SignFragment{{Key: framework.ResourcesSignerName, Value: [2]fit.Vector{snapshot.Ask(p), snapshot.AskNonZero(p)}}}
+}

@@ -1,0 +1,108 @@
+package snapshot
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
+)
+
+// What a container that asks for nothing counts as in scores, so that many such containers do not pile up on one node (upstream's non-zero requests).
+const (
+	DefaultMilliCPU int64 = 100
+	DefaultMemory   int64 = 200 * 1024 * 1024
+)
+
+// PodInfo is a Pod with its requests and affinity terms read once.
+type PodInfo struct {
+	pod  *v1.Pod
+	ask  fit.Vector // what the Pod requests
+	non0 fit.Vector // the same with defaults for containers that request nothing; only cpu and memory are meant to be read
+
+	affinity          []framework.AffinityTerm
+	antiAffinity      []framework.AffinityTerm
+	preferred         []framework.WeightedAffinityTerm
+	preferredAnti     []framework.WeightedAffinityTerm
+	antiBeyondItsHost bool // a required anti-affinity term with a topology other than the host name
+}
+
+var _ framework.PodInfo = (*PodInfo)(nil)
+
+// NewPodInfo reads a Pod. The error is about an affinity term whose selector cannot be read; the PodInfo is usable without that term.
+func NewPodInfo(p *v1.Pod) (*PodInfo, error) {
+	i := &PodInfo{pod: p, ask: Ask(p), non0: AskNonZero(p)}
+	a := p.Spec.Affinity
+	if a == nil {
+		return i, nil
+	}
+	var errs [4]error
+	if a.PodAffinity != nil {
+		i.affinity, errs[0] = framework.GetAffinityTerms(p, framework.GetPodAffinityTerms(a))
+		i.preferred, errs[1] = framework.GetWeightedAffinityTerms(p, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a.PodAntiAffinity != nil {
+		i.antiAffinity, errs[2] = framework.GetAffinityTerms(p, framework.GetPodAntiAffinityTerms(a))
+		i.preferredAnti, errs[3] = framework.GetWeightedAffinityTerms(p, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	for _, t := range i.antiAffinity {
+		i.antiBeyondItsHost = i.antiBeyondItsHost || t.TopologyKey != v1.LabelHostname
+	}
+	for _, err := range errs {
+		if err != nil {
+			return i, fmt.Errorf("affinity of Pod %s: %w", pod.Key(p), err)
+		}
+	}
+	return i, nil
+}
+
+// Ask is what the Pod requests of a node.
+func Ask(p *v1.Pod) fit.Vector { return fit.VectorOf(pod.Requests(p)) }
+
+// AskNonZero is Ask with DefaultMilliCPU and DefaultMemory for containers that request none; with Pod-level requests, for resources these do not name.
+func AskNonZero(p *v1.Pod) fit.Vector {
+	missing := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewMilliQuantity(DefaultMilliCPU, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(DefaultMemory, resource.BinarySI),
+	}
+	if pod.HasPodLevelRequests(p) {
+		for name := range pod.Requests(p) {
+			delete(missing, name)
+		}
+	}
+	return fit.VectorOf(pod.RequestsWith(p, missing))
+}
+
+// GetPod gives the Pod.
+func (i *PodInfo) GetPod() *v1.Pod { return i.pod }
+
+// GetRequiredAffinityTerms gives spec.affinity.podAffinity's required terms.
+func (i *PodInfo) GetRequiredAffinityTerms() []framework.AffinityTerm { return i.affinity }
+
+// GetRequiredAntiAffinityTerms gives spec.affinity.podAntiAffinity's required terms.
+func (i *PodInfo) GetRequiredAntiAffinityTerms() []framework.AffinityTerm { return i.antiAffinity }
+
+// GetPreferredAffinityTerms gives spec.affinity.podAffinity's preferred terms.
+func (i *PodInfo) GetPreferredAffinityTerms() []framework.WeightedAffinityTerm { return i.preferred }
+
+// GetPreferredAntiAffinityTerms gives spec.affinity.podAntiAffinity's preferred terms.
+func (i *PodInfo) GetPreferredAntiAffinityTerms() []framework.WeightedAffinityTerm {
+	return i.preferredAnti
+}
+
+// CalculateResource gives the requests.
+func (i *PodInfo) CalculateResource() framework.PodResource {
+	return framework.PodResource{Resource: &Resource{i.ask}, Non0CPU: i.non0.MilliCPU, Non0Mem: i.non0.Memory}
+}
+
+// asks gives the requests and the non-zero requests of any PodInfo.
+func asks(i framework.PodInfo) (ask, non0 *fit.Vector) {
+	if own, ok := i.(*PodInfo); ok {
+		return &own.ask, &own.non0
+	}
+	r := i.CalculateResource()
+	return VectorOf(r.Resource), &fit.Vector{MilliCPU: r.Non0CPU, Memory: r.Non0Mem}
+}

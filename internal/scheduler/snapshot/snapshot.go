@@ -1,0 +1,132 @@
+package snapshot
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// Snapshot is the cluster at one moment. It never changes; any number of readers may hold it.
+type Snapshot struct {
+	list       []framework.NodeInfo // zones interleaved, so that a prefix of the list is spread over zones
+	index      map[string]int
+	affine     []framework.NodeInfo
+	antiAffine []framework.NodeInfo
+	antiWide   []framework.NodeInfo
+	generation int64
+}
+
+var (
+	_ framework.SharedLister      = (*Snapshot)(nil)
+	_ framework.NodeInfoLister    = (*Snapshot)(nil)
+	_ framework.StorageInfoLister = (*Snapshot)(nil)
+)
+
+// Of builds a snapshot from objects: for tests, `why` and simulations. Pods without a node and Pods that have ended are left out.
+func Of(nodes []*v1.Node, pods []*v1.Pod) *Snapshot {
+	w := NewWorld()
+	for _, n := range nodes {
+		w.SetNode(n)
+	}
+	for _, p := range pods {
+		w.SetPod(p)
+	}
+	return w.Freeze()
+}
+
+// Len is the number of nodes.
+func (s *Snapshot) Len() int { return len(s.list) }
+
+// Generation grows with each Freeze that saw a change.
+func (s *Snapshot) Generation() int64 { return s.generation }
+
+// All lists the nodes, zones interleaved. The caller must not change the slice.
+func (s *Snapshot) All() []framework.NodeInfo { return s.list }
+
+// Node finds a node by name; nil when there is none.
+func (s *Snapshot) Node(name string) framework.NodeInfo {
+	if i, ok := s.index[name]; ok {
+		return s.list[i]
+	}
+	return nil
+}
+
+// NodeInfos implements framework.SharedLister.
+func (s *Snapshot) NodeInfos() framework.NodeInfoLister { return s }
+
+// StorageInfos implements framework.SharedLister.
+func (s *Snapshot) StorageInfos() framework.StorageInfoLister { return s }
+
+// List implements framework.NodeInfoLister.
+func (s *Snapshot) List() ([]framework.NodeInfo, error) { return s.list, nil }
+
+// HavePodsWithAffinityList lists nodes with Pods that have inter-Pod affinity of any kind.
+func (s *Snapshot) HavePodsWithAffinityList() ([]framework.NodeInfo, error) { return s.affine, nil }
+
+// HavePodsWithRequiredAntiAffinityList lists nodes with Pods that have required anti-affinity.
+func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]framework.NodeInfo, error) {
+	return s.antiAffine, nil
+}
+
+// HavePodsWithRequiredNonHostScopedAntiAffinityList lists nodes with Pods whose required anti-affinity reaches beyond the host.
+func (s *Snapshot) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]framework.NodeInfo, error) {
+	return s.antiWide, nil
+}
+
+// Get finds a node by name.
+func (s *Snapshot) Get(name string) (framework.NodeInfo, error) {
+	if n := s.Node(name); n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("node %q is not in the snapshot", name)
+}
+
+// IsPVCUsedByPods tells whether a Pod that stands on a node uses the claim "namespace/name".
+func (s *Snapshot) IsPVCUsedByPods(key string) bool {
+	for _, n := range s.list {
+		if n.GetPVCRefCounts()[key] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// PodGroupStates has none: Pod groups are not served.
+func (s *Snapshot) PodGroupStates() framework.PodGroupStateLister { return noGroupStates{} }
+
+// PodGroups has none.
+func (s *Snapshot) PodGroups() framework.PodGroupLister { return noGroups{} }
+
+// CompositePodGroupStates has none.
+func (s *Snapshot) CompositePodGroupStates() framework.CompositePodGroupStateLister {
+	return noCompositeStates{}
+}
+
+// CompositePodGroups has none.
+func (s *Snapshot) CompositePodGroups() framework.CompositePodGroupLister { return noComposites{} }
+
+type (
+	noGroupStates     struct{}
+	noGroups          struct{}
+	noCompositeStates struct{}
+	noComposites      struct{}
+)
+
+func (noGroupStates) Get(string, string) (framework.PodGroupState, error) {
+	return nil, framework.ErrNotFound
+}
+
+func (noGroups) Get(string, string) (*schedulingv1beta1.PodGroup, error) {
+	return nil, framework.ErrNotFound
+}
+
+func (noCompositeStates) Get(string, string) (framework.CompositePodGroupState, error) {
+	return nil, framework.ErrNotFound
+}
+
+func (noComposites) Get(string, string) (*schedulingv1alpha3.CompositePodGroup, error) {
+	return nil, framework.ErrNotFound
+}

@@ -1,0 +1,235 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// World is the cluster as it moves: nodes, Pods on them, and Pods assumed to be on them because a binding is under way.
+// It is not safe for concurrent use. Snapshots taken from it are.
+type World struct {
+	nodes   map[string]*stand
+	pods    map[types.UID]*resident
+	images  map[string]*image
+	zones   zones
+	changed []*stand // since the last Freeze
+	regroup bool     // nodes came or went since the last Freeze
+	affine  int      // nodes that have Pods with affinity
+	last    *Snapshot
+	imaged  int64 // grows when the set of nodes that hold an image changes
+}
+
+// stand is a node's place in the World.
+type stand struct {
+	info   *NodeInfo
+	frozen bool // info is in a Snapshot: clone before a change
+	at     int  // position in the last Snapshot, -1 when absent
+	imaged int64
+}
+
+type resident struct {
+	info    *PodInfo
+	node    string
+	assumed bool
+}
+
+// NewWorld is an empty cluster.
+func NewWorld() *World {
+	return &World{nodes: map[string]*stand{}, pods: map[types.UID]*resident{}, images: map[string]*image{}, last: &Snapshot{}}
+}
+
+// SetNode adds or replaces a node.
+func (w *World) SetNode(node *v1.Node) {
+	s := w.thaw(node.Name)
+	if old := s.info.node; old == nil {
+		w.zones.add(node)
+		w.regroup = true
+	} else if zoneOf(old) != zoneOf(node) {
+		w.zones.remove(old)
+		w.zones.add(node)
+		w.regroup = true
+	}
+	w.setImages(s, node)
+	s.info.SetNode(node)
+}
+
+// RemoveNode forgets a node. Pods known to stand on it are kept until they are removed themselves.
+func (w *World) RemoveNode(name string) {
+	s := w.nodes[name]
+	if s == nil || s.info.node == nil {
+		return
+	}
+	w.zones.remove(s.info.node)
+	w.regroup = true
+	s = w.thaw(name)
+	w.dropImages(s)
+	s.info.SetNode(nil)
+	w.forgetEmpty(name)
+}
+
+// Node gives the node as it is now, nil when it is not known.
+func (w *World) Node(name string) *v1.Node {
+	if s := w.nodes[name]; s != nil {
+		return s.info.node
+	}
+	return nil
+}
+
+// SetPod takes in what the API says of a Pod: one with a node is put there, and confirms an assumption or corrects it; one that has ended is removed.
+func (w *World) SetPod(p *v1.Pod) {
+	if p.Spec.NodeName == "" {
+		return
+	}
+	if pod.IsTerminal(p) {
+		w.RemovePod(p.UID)
+		return
+	}
+	info, _ := NewPodInfo(p) // a term that cannot be read binds nobody
+	w.remove(p.UID)
+	w.put(&resident{info: info, node: p.Spec.NodeName})
+}
+
+// RemovePod forgets a Pod.
+func (w *World) RemovePod(uid types.UID) { w.remove(uid) }
+
+// Assume puts a Pod onto a node before the API server knows. It is an error when the Pod already stands somewhere.
+func (w *World) Assume(p *v1.Pod, node string) error {
+	if r := w.pods[p.UID]; r != nil {
+		return fmt.Errorf("Pod %s already stands on %s", pod.Key(p), r.node)
+	}
+	info, _ := NewPodInfo(p)
+	w.put(&resident{info: info, node: node, assumed: true})
+	return nil
+}
+
+// Forget takes an assumption back; a confirmed Pod stays.
+func (w *World) Forget(uid types.UID) {
+	if r := w.pods[uid]; r != nil && r.assumed {
+		w.remove(uid)
+	}
+}
+
+// Assumed tells whether the Pod stands on a node by assumption only.
+func (w *World) Assumed(uid types.UID) bool {
+	r := w.pods[uid]
+	return r != nil && r.assumed
+}
+
+// Pod gives a Pod that stands on a node, and the node's name.
+func (w *World) Pod(uid types.UID) (*v1.Pod, string) {
+	if r := w.pods[uid]; r != nil {
+		return r.info.pod, r.node
+	}
+	return nil, ""
+}
+
+// Count gives the number of nodes, of Pods on them, and of Pods assumed.
+func (w *World) Count() (nodes, pods, assumed int) {
+	for _, r := range w.pods {
+		if r.assumed {
+			assumed++
+		}
+	}
+	return w.zones.len(), len(w.pods), assumed
+}
+
+func (w *World) put(r *resident) {
+	s := w.thaw(r.node)
+	before := len(s.info.affine) > 0
+	s.info.AddPodInfo(r.info)
+	w.pods[r.info.pod.UID] = r
+	w.countAffine(before, s)
+}
+
+func (w *World) remove(uid types.UID) {
+	r := w.pods[uid]
+	if r == nil {
+		return
+	}
+	delete(w.pods, uid)
+	s := w.thaw(r.node)
+	before := len(s.info.affine) > 0
+	_ = s.info.RemovePod(logr.Discard(), r.info.pod) // it stands there: put placed it
+	w.countAffine(before, s)
+	w.forgetEmpty(r.node)
+}
+
+func (w *World) countAffine(before bool, s *stand) {
+	switch after := len(s.info.affine) > 0; {
+	case after && !before:
+		w.affine++
+	case before && !after:
+		w.affine--
+	}
+}
+
+// thaw gives a node's place with an info that may be changed, and remembers the change.
+func (w *World) thaw(name string) *stand {
+	s := w.nodes[name]
+	switch {
+	case s == nil:
+		s = &stand{info: NewNodeInfo(nil), at: -1}
+		w.nodes[name] = s
+		w.changed = append(w.changed, s)
+	case s.frozen:
+		s.info, s.frozen = s.info.clone(), false
+		w.changed = append(w.changed, s)
+		w.refreshImages(s)
+	}
+	return s
+}
+
+func (w *World) forgetEmpty(name string) {
+	if s := w.nodes[name]; s != nil && s.info.node == nil && len(s.info.pods) == 0 {
+		delete(w.nodes, name)
+	}
+}
+
+// Freeze gives the cluster as it is now. Cost: one pointer per node, and the nodes that changed.
+func (w *World) Freeze() *Snapshot {
+	if len(w.changed) == 0 && !w.regroup {
+		return w.last
+	}
+	next := &Snapshot{generation: w.last.generation + 1, index: w.last.index}
+	if w.regroup {
+		w.rebuild(next)
+	} else {
+		next.list = slices.Clone(w.last.list)
+		for _, s := range w.changed {
+			if s.at >= 0 {
+				next.list[s.at] = s.info
+			}
+		}
+	}
+	for _, s := range w.changed {
+		s.frozen = true
+	}
+	w.changed, w.regroup = w.changed[:0], false
+	if w.affine > 0 {
+		next.relist()
+	}
+	w.last = next
+	return next
+}
+
+func (w *World) rebuild(next *Snapshot) {
+	for _, n := range w.last.list {
+		if s := w.nodes[n.Node().Name]; s != nil {
+			s.at = -1
+		}
+	}
+	names := w.zones.interleaved()
+	next.list = make([]framework.NodeInfo, len(names))
+	next.index = make(map[string]int, len(names))
+	for i, name := range names {
+		s := w.nodes[name]
+		s.at, next.list[i], next.index[name] = i, s.info, i
+	}
+}
