@@ -1,0 +1,39 @@
+// Package binaries finds what `make build` made, for tests that run real containers. In: nothing. Out: directories, or a skipped test.
+package binaries
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Dir is the directory with runc, the shim, the pause program and cni/gantry-cni. The test is skipped without root, with GANTRY_NO_CONTAINERS set,
+// or when they are not built.
+func Dir(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
+		t.Skip("needs root: runs real containers")
+	}
+	dir := filepath.Join(Root(), "build/bin")
+	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil {
+		t.Skip("runs real containers: build what they need with `make runtime`")
+	}
+	return dir
+}
+
+// Gantry is build/bin/gantry; the test is skipped when it is not built.
+func Gantry(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(Dir(t), "gantry")
+	if _, err := os.Stat(file); err != nil {
+		t.Skip("runs the built program: make build")
+	}
+	return file
+}
+
+// Root is the top of the source tree.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
