@@ -2,10 +2,12 @@ package nodestatus
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	internalapi "k8s.io/cri-api/pkg/apis"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -58,22 +60,61 @@ type Timing struct {
 	StatusEvery   time.Duration // nodeStatusUpdateFrequency, 10 s: how often changes are looked for
 	ReportEvery   time.Duration // nodeStatusReportFrequency, 5 min: how often an unchanged status is posted
 	LeaseDuration time.Duration // nodeLeaseDurationSeconds, 40 s; renewed at a quarter of it
-	StartEvery    time.Duration // 100 ms: how often the runtime is asked until the node is Ready for the first time
+	RuntimeEvery  time.Duration // 5 s: how often the runtime is asked whether it and its network are ready
+	StartEvery    time.Duration // 100 ms: the same until the node is Ready for the first time
 }
 
 // Options are the parts of a Reporter.
 type Options struct {
-	Client         kubernetes.Interface // required
-	Identity       Identity
-	Register       bool // --register-node
-	Machine        Machine
-	Sources        Sources
-	Timing         Timing
+	Client   kubernetes.Interface // required
+	Identity Identity
+	Register bool // --register-node
+	Machine  Machine
+	Sources  Sources
+	Timing   Timing
+
 	MaxPods        int64  // 110
-	PodPidsLimit   int64  // unused when 0
 	KubeletPort    int32  // 10250
 	KubeletVersion string // v1.37.2
 	MaxImages      int    // nodeStatusMaxImages, 50; negative lists all
-	SwapBehavior   string // memorySwap.swapBehavior, for nodeInfo only
-	Journal        journal.Sink
+	Events         record.EventRecorder // nil tells nobody
+	Journal        journal.Sink         // nil writes nothing
+}
+
+func withDefaults(o Options) Options {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&o.Timing.StatusEvery, 10*time.Second)
+	set(&o.Timing.ReportEvery, 5*time.Minute)
+	set(&o.Timing.LeaseDuration, 40*time.Second)
+	set(&o.Timing.RuntimeEvery, 5*time.Second)
+	set(&o.Timing.StartEvery, 100*time.Millisecond)
+	if o.MaxPods == 0 {
+		o.MaxPods = 110
+	}
+	if o.KubeletPort == 0 {
+		o.KubeletPort = 10250
+	}
+	if o.KubeletVersion == "" {
+		o.KubeletVersion = "v1.37.2"
+	}
+	if o.MaxImages == 0 {
+		o.MaxImages = 50
+	}
+	if o.Journal == nil {
+		o.Journal = journal.Discard{}
+	}
+	if o.Events == nil {
+		o.Events = &record.FakeRecorder{}
+	}
+	if o.Identity.Hostname == "" {
+		o.Identity.Hostname = o.Identity.Name
+	}
+	if o.Machine.Architecture == "" {
+		o.Machine.Architecture = runtime.GOARCH
+	}
+	return o
 }
