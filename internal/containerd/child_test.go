@@ -1,0 +1,387 @@
+package containerd_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/containerd"
+	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/network"
+	"github.com/gantry-project/gantry/test/binaries"
+	"github.com/gantry-project/gantry/test/images"
+)
+
+// The test binary is containerd when it is started as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "containerd" {
+		os.Exit(containerd.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+const busybox = "docker.io/library/busybox:1.28"
+
+// node is a runtime with Gantry's network, as `gantry up` makes it.
+type node struct {
+	t   *testing.T
+	cfg containerd.Config
+	net network.Config
+
+	mu     sync.Mutex
+	events []containerd.Event
+	bell   chan struct{}
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	bin := binaries.Dir(t)
+	dir := t.TempDir()
+	n := &node{t: t, bell: make(chan struct{}, 100)}
+	n.cfg = containerd.Config{DataDir: dir, BinDir: bin, OnEvent: func(e containerd.Event) {
+		n.mu.Lock()
+		n.events = append(n.events, e)
+		n.mu.Unlock()
+		t.Logf("%s pid=%d took=%s %v", e.What, e.PID, e.Took.Round(time.Millisecond), e.Err)
+		n.bell <- struct{}{}
+	}}
+	second := instance.ID(dir)
+	third := (int(second[0])*7+int(second[1]))%200 + 1
+	n.net = network.Config{DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + second, PodCIDR: fmt.Sprintf("10.198.%d.0/24", third)}
+	if _, err := network.Ensure(t.Context(), n.net); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := containerd.Clean(context.Background(), n.cfg); err != nil {
+			t.Error(err)
+		}
+		if err := network.Clean(context.Background(), n.net); err != nil {
+			t.Error(err)
+		}
+		n.assertNothingLeft()
+	})
+	return n
+}
+
+// assertNothingLeft looks for processes, mounts and directories of the instance.
+func (n *node) assertNothingLeft() {
+	state := instance.StateDir(n.cfg.DataDir)
+	if _, err := os.Stat(state); err == nil {
+		n.t.Errorf("%s is left", state)
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, state) || strings.Contains(line, n.cfg.DataDir) {
+			n.t.Errorf("mount is left: %s", line)
+		}
+	}
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, c := range commands {
+		if raw, err := os.ReadFile(c); err == nil && strings.Contains(string(raw), state) {
+			n.t.Errorf("process is left: %s %q", c, raw)
+		}
+	}
+}
+
+func (n *node) start() *containerd.Child {
+	n.t.Helper()
+	c, err := containerd.Start(n.t.Context(), n.cfg)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return c
+}
+
+// await returns the next event of a kind, dropping others.
+func (n *node) await(kind containerd.EventKind) containerd.Event {
+	n.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		n.mu.Lock()
+		for i, e := range n.events {
+			if e.What == kind {
+				n.events = n.events[i+1:]
+				n.mu.Unlock()
+				return e
+			}
+		}
+		n.mu.Unlock()
+		select {
+		case <-n.bell:
+		case <-deadline:
+			n.t.Fatalf("containerd was not %s within 20 s", kind)
+		}
+	}
+}
+
+// client speaks CRI.
+type client struct {
+	runtimeapi.RuntimeServiceClient
+	img runtimeapi.ImageServiceClient
+	t   *testing.T
+	dir string
+}
+
+func (n *node) client() client {
+	n.t.Helper()
+	conn, err := grpc.NewClient(n.cfg.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { conn.Close() })
+	return client{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t, n.cfg.DataDir}
+}
+
+func (c client) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, *runtimeapi.PodSandboxConfig) {
+	c.t.Helper()
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name}, Hostname: name,
+		LogDirectory: filepath.Join(c.dir, "logs", name), PortMappings: ports,
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		}},
+	}
+	if err := os.MkdirAll(config.LogDirectory, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	r, err := c.RunPodSandbox(c.t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r.PodSandboxId, config
+}
+
+func (c client) container(sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
+	c.t.Helper()
+	cc := &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: busybox}, Command: command, LogPath: "main.log",
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		}},
+	}
+	made, err := c.CreateContainer(c.t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: cc, SandboxConfig: config})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.StartContainer(c.t.Context(), &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+		c.t.Fatal(err)
+	}
+	return made.ContainerId
+}
+
+func (c client) remove(sandbox string) {
+	c.t.Helper()
+	if _, err := c.StopPodSandbox(c.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.RemovePodSandbox(c.t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c client) ip(sandbox string) string {
+	c.t.Helper()
+	r, err := c.PodSandboxStatus(c.t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r.Status.Network.Ip
+}
+
+func (c client) pid(container string) string {
+	c.t.Helper()
+	r, err := c.ContainerStatus(c.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: container, Verbose: true})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(r.Info["info"], `"pid":`)
+	pid, _, _ := strings.Cut(after, ",")
+	return pid
+}
+
+func (n *node) importBusybox(c *containerd.Child) {
+	n.t.Helper()
+	file := filepath.Join(n.t.TempDir(), "busybox.tar")
+	if err := images.Archive(file, images.Only(images.Standard(), busybox)); err != nil {
+		n.t.Fatal(err)
+	}
+	names, err := c.ImportImage(n.t.Context(), file)
+	if err != nil || len(names) != 1 || names[0] != busybox {
+		n.t.Fatalf("import: %v, %v", names, err)
+	}
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		r, err := (&http.Client{Timeout: 2 * time.Second}).Get(url)
+		if err == nil {
+			defer r.Body.Close()
+			b, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond) // the server inside the container is starting
+	}
+}
+
+// The whole life of a runtime: first start, Pods, death by kill -9, adoption by a second Gantry, stop, clean.
+//
+// row: NET-01
+// row: CRI-19
+func TestRuntimeOutlivesItsOwner(t *testing.T) {
+	n := newNode(t)
+	first := n.start()
+	if e := n.await(containerd.Started); e.PID != first.PID() {
+		t.Errorf("started %d, PID is %d", e.PID, first.PID())
+	}
+	n.importBusybox(first)
+	cri := n.client()
+
+	begin := time.Now()
+	web, config := cri.sandbox("web", &runtimeapi.PortMapping{HostPort: 0, ContainerPort: 80})
+	main := cri.container(web, config, "sh", "-c", "echo hello > /index.html; exec httpd -f -p 80 -h /")
+	t.Logf("sandbox and container: %s", time.Since(begin).Round(time.Millisecond))
+	if got := fetch(t, "http://"+cri.ip(web)+"/"); got != "hello\n" {
+		t.Errorf("the Pod answers %q", got)
+	}
+	pid, ip := cri.pid(main), cri.ip(web)
+
+	// containerd is killed: it comes back by itself, and the container never noticed.
+	if err := syscall.Kill(first.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.await(containerd.Died)
+	if e := n.await(containerd.Restarted); e.PID != first.PID() {
+		t.Errorf("restarted as %d, PID is %d", e.PID, first.PID())
+	}
+	if got := cri.pid(main); got != pid {
+		t.Errorf("the container's process was %s and is %s", pid, got)
+	}
+
+	// Gantry ends and starts again: the same containerd is adopted.
+	was := first.PID()
+	first.Close()
+	second := n.start()
+	n.await(containerd.Adopted)
+	if second.PID() != was || cri.pid(main) != pid || cri.ip(web) != ip {
+		t.Errorf("adopted %d (was %d), container %s (was %s), address %s (was %s)", second.PID(), was, cri.pid(main), pid, cri.ip(web), ip)
+	}
+
+	// Gantry ends and containerd is killed meanwhile: the next start brings it back, the container runs on.
+	second.Close()
+	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	third := n.start()
+	n.await(containerd.Started)
+	if cri.pid(main) != pid {
+		t.Error("the container was restarted")
+	}
+	cri.remove(web)
+	if err := third.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Kill(third.PID(), 0); err == nil {
+		t.Error("containerd runs after Stop")
+	}
+}
+
+// A configuration that changed takes effect: the running containerd is replaced, containers run on.
+func TestChangedConfigurationReplacesContainerd(t *testing.T) {
+	n := newNode(t)
+	first := n.start()
+	n.importBusybox(first)
+	cri := n.client()
+	pod, config := cri.sandbox("sleeper")
+	main := cri.container(pod, config, "sleep", "1000")
+	pid := cri.pid(main)
+	first.Close()
+	n.cfg.LogLevel = "warn"
+	second := n.start()
+	if second.PID() == first.PID() {
+		t.Error("the containerd with the old configuration still runs")
+	}
+	if got := n.client().pid(main); got != pid {
+		t.Errorf("the container's process was %s and is %s", pid, got)
+	}
+	second.Close() // Clean ends everything that is left running here
+}
+
+// row: CRI-07
+func TestImagesComeFromALoopbackMirror(t *testing.T) {
+	n := newNode(t)
+	n.cfg.RegistryDir = filepath.Join(t.TempDir(), "certs.d")
+	registry, err := images.Serve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registry.Close()
+	if err := registry.Push("library/busybox:1.28", images.Busybox); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Mirror(n.cfg.RegistryDir, "docker.io"); err != nil {
+		t.Fatal(err)
+	}
+	child := n.start()
+	defer child.Close()
+	cri := n.client()
+	if _, err := cri.img.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: busybox}}); err != nil {
+		t.Fatal(err)
+	}
+	pod, config := cri.sandbox("pulled")
+	cri.container(pod, config, "true")
+	cri.remove(pod)
+}
+
+func TestStartNamesWhatIsMissing(t *testing.T) {
+	bin := binaries.Dir(t)
+	empty := t.TempDir()
+	for name, c := range map[string]struct {
+		cfg  containerd.Config
+		want string
+	}{
+		"no directory": {containerd.Config{}, "containerd needs a data directory"},
+		"no runc":      {containerd.Config{DataDir: t.TempDir(), BinDir: empty}, "runc is not in " + empty + "; put the files of the release side by side, or build them with `make build`"},
+		"long path":    {containerd.Config{DataDir: t.TempDir(), BinDir: bin, StateDir: "/run/" + strings.Repeat("x", 60)}, "is 25 bytes too long for unix sockets; choose a shorter one"},
+		"snapshotter":  {containerd.Config{DataDir: t.TempDir(), BinDir: bin, Snapshotter: "zfs"}, `snapshotter "zfs": must be overlayfs or native`},
+	} {
+		_, err := containerd.Start(t.Context(), c.cfg)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStartRepeatsWhatContainerdSays(t *testing.T) {
+	n := newNode(t)
+	db := filepath.Join(n.cfg.DataDir, "containerd/root/io.containerd.metadata.v1.bolt/meta.db")
+	if err := os.MkdirAll(filepath.Dir(db), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(db, []byte("not a database, but long enough to look at"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := containerd.Start(t.Context(), n.cfg)
+	if err == nil || !strings.Contains(err.Error(), "invalid database") {
+		t.Errorf("a damaged database: %v", err)
+	}
+}
