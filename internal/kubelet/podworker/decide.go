@@ -25,6 +25,7 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 	}
 	in := w.in(wish, now)
 	w.learn(ctx, wish, &in)
+	w.refresh(ctx, in)
 	plan := podplan.Next(in)
 	w.tellStatus(in, wish, plan)
 	w.say(in, plan)
@@ -38,10 +39,7 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 		}
 	}
 	w.life.over = plan.Done
-	if plan.Done || in.End != nil {
-		return plan
-	}
-	return w.refreshed(ctx, in, plan)
+	return plan
 }
 
 // look reads the runtime's state unless the last look still holds.
@@ -133,33 +131,22 @@ func (w *worker) show(pod *v1.Pod) {
 	w.mu.Unlock()
 }
 
-// refreshed brings volumes up to date from time to time while the Pod runs, and wakes for the next time.
-func (w *worker) refreshed(ctx context.Context, in podplan.In, plan podplan.Plan) podplan.Plan {
-	if in.Facts.Stage() != podplan.Active || !refreshable(in.Pod) || len(plan.Do) > 0 {
-		return plan
+// refresh brings volumes up to date whose content follows API objects, after one of these changed.
+func (w *worker) refresh(ctx context.Context, in podplan.In) {
+	if !w.life.objects {
+		return
 	}
-	due := w.life.refresh.Add(w.pool.d.Refresh)
-	if !in.Now.Before(due) {
-		w.life.refresh = in.Now
-		due = in.Now.Add(w.pool.d.Refresh)
-		if err := w.pool.d.Hands.Refresh(ctx, in.Pod); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Cannot refresh the Pod's volumes")
-		}
+	w.life.objects = false
+	for name, t := range w.life.tries { // what failed for a missing object may succeed now
+		t.At = time.Time{}
+		w.life.tries[name] = t
 	}
-	if plan.Wake.IsZero() || due.Before(plan.Wake) {
-		plan.Wake = due
+	if in.Facts.Stage() != podplan.Active {
+		return
 	}
-	return plan
-}
-
-// refreshable tells whether a Pod has volumes whose content follows API objects.
-func refreshable(pod *v1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil {
-			return true
-		}
+	if err := w.pool.d.Hands.Refresh(ctx, in.Pod); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Cannot refresh the Pod's volumes")
 	}
-	return false
 }
 
 // wait states what the Pod waits for, once.

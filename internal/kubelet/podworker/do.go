@@ -84,7 +84,7 @@ func (w *worker) account(ctx context.Context, r result) {
 		delete(w.life.tries, tryName(a))
 		switch a := a.(type) {
 		case podplan.Furnish:
-			w.life.facts.Furnished, w.life.refresh = now, now
+			w.life.facts.Furnished = now
 		case podplan.Release:
 			w.life.facts.Released = now
 			if a.Logs {

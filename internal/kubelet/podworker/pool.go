@@ -82,6 +82,16 @@ func (p *Pool) Ring(uid types.UID) bool {
 	return true
 }
 
+// ObjectsChanged tells a worker that an API object its Pod refers to changed, or that one of its tokens grew old.
+func (p *Pool) ObjectsChanged(uid types.UID) {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w != nil {
+		w.ring(objects)
+	}
+}
+
 // Known tells whether there is a worker for the uid.
 func (p *Pool) Known(uid types.UID) bool {
 	p.mu.Lock()

@@ -2,7 +2,6 @@ package podworker
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,10 +10,9 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
 	"github.com/gantry-project/gantry/internal/reason"
-
-	"github.com/gantry-project/gantry/internal/kubelet/probe"
 )
 
 // Looker sees the runtime; observe.Watcher is one.
@@ -60,5 +58,4 @@ type Deps struct {
 	Events   *events.Recorder
 	Journal  journal.Sink
 	Limits   podplan.Limits
-	Refresh  time.Duration // between refreshes of volumes; 60 s when 0
 }

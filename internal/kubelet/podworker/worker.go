@@ -34,8 +34,9 @@ type worker struct {
 type rung = int32
 
 const (
-	wished rung = 1 << iota // a wish came
-	looked                  // the runtime or a probe has something new
+	wished  rung = 1 << iota // a wish came
+	looked                   // the runtime or a probe has something new
+	objects                  // an API object that the Pod refers to changed, or a token grew old
 )
 
 // life is what the worker knows of its Pod.
@@ -48,8 +49,8 @@ type life struct {
 	hooking map[string]bool
 	said    map[string]bool // facts of the last plan that were put
 	told    told
-	refresh time.Time // when volumes were last brought up to date
-	over    bool      // the plan is done: nothing is left to do for this wish
+	objects bool // volumes have to be brought up to date
+	over    bool // the plan is done: nothing is left to do for this wish
 }
 
 func newWorker(p *Pool, n Wish) *worker {
@@ -122,9 +123,11 @@ func (w *worker) run(ctx context.Context) {
 
 // heed notes why the bell rang.
 func (w *worker) heed() {
-	if w.why.Swap(0)&looked != 0 {
+	why := w.why.Swap(0)
+	if why&looked != 0 {
 		w.life.fresh = false
 	}
+	w.life.objects = w.life.objects || why&objects != 0
 }
 
 // leaves ends the worker when its Pod is off the node and nobody asks for it any more.

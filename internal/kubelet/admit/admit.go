@@ -1,0 +1,164 @@
+package admit
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// In is everything admission depends on.
+type In struct {
+	Pod            *v1.Pod
+	Node           *v1.Node  // nil while the node has no object: checks against it are left out
+	Others         []*v1.Pod // admitted and not ended
+	AllowedSysctls []string  // allowedUnsafeSysctls of the configuration; a trailing * matches any rest
+}
+
+// Check is one opinion.
+type Check func(In) *reason.Refusal
+
+// Checks are asked in this order.
+var Checks = []Check{sysctls, osSelector, osField, resources, nodeName, affinity, ports, taints}
+
+// Admit asks every check; nil lets the Pod in.
+func Admit(in In) *reason.Refusal {
+	for _, check := range Checks {
+		if no := check(in); no != nil {
+			no.By = "kubelet/admit"
+			return no
+		}
+	}
+	return nil
+}
+
+func osSelector(in In) *reason.Refusal {
+	if want, ok := in.Pod.Spec.NodeSelector[v1.LabelOSStable]; ok && want != runtime.GOOS {
+		return &reason.Refusal{Code: reason.AdmitOSSelector, Detail: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
+	}
+	return nil
+}
+
+func osField(in In) *reason.Refusal {
+	if o := in.Pod.Spec.OS; o != nil && string(o.Name) != runtime.GOOS {
+		return &reason.Refusal{Code: reason.AdmitOS, Detail: "Failed to admit pod as the OS field doesn't match node OS"}
+	}
+	return nil
+}
+
+// resources compares requests with what the admitted Pods leave of the node. Extended resources that the node does not have are the scheduler's business.
+func resources(in In) *reason.Refusal {
+	if in.Node == nil {
+		return nil
+	}
+	room := fit.VectorOf(in.Node.Status.Allocatable)
+	var used fit.Vector
+	for _, o := range in.Others {
+		v := fit.VectorOf(pod.Requests(o))
+		used.Add(&v)
+	}
+	used.Pods = int64(len(in.Others))
+	ask := fit.VectorOf(pod.Requests(in.Pod))
+	skip := func(name v1.ResourceName) bool {
+		_, has := in.Node.Status.Allocatable[name]
+		return fit.IsExtended(name) && !has
+	}
+	for _, s := range fit.Shortages(&ask, &used, &room, skip) {
+		return &reason.Refusal{
+			Code:   reason.Code("OutOf" + string(s.Resource)),
+			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Resource, s.Asked, s.Used, s.Available),
+			Fix:    fmt.Sprintf("lower the request or free %d", s.Missing()),
+		}
+	}
+	return nil
+}
+
+func nodeName(in In) *reason.Refusal {
+	if in.Node != nil && in.Pod.Spec.NodeName != "" && in.Pod.Spec.NodeName != in.Node.Name {
+		return predicate(reason.AdmitNodeName, "node(s) didn't match the requested node name")
+	}
+	return nil
+}
+
+func affinity(in In) *reason.Refusal {
+	if in.Node == nil {
+		return nil
+	}
+	if ok, err := fit.NodeMatches(in.Pod, in.Node); err != nil || !ok {
+		return predicate(reason.AdmitNodeAffinity, "node(s) didn't match Pod's node affinity/selector")
+	}
+	return nil
+}
+
+func ports(in In) *reason.Refusal {
+	var have []v1.ContainerPort
+	for _, o := range in.Others {
+		have = append(have, pod.HostPorts(o)...)
+	}
+	if p, taken := fit.PortTaken(pod.HostPorts(in.Pod), have); taken {
+		no := predicate(reason.AdmitNodePorts, "node(s) didn't have free ports for the requested pod ports")
+		no.Fix = fmt.Sprintf("host port %d is taken on this node: choose another", p.HostPort)
+		return no
+	}
+	return nil
+}
+
+// taints keep static Pods, which no scheduler has judged, off a node whose taints would evict them.
+func taints(in In) *reason.Refusal {
+	if in.Node == nil || !pod.IsStatic(in.Pod) {
+		return nil
+	}
+	if t, bad := fit.Untolerated(in.Node.Spec.Taints, in.Pod.Spec.Tolerations, v1.TaintEffectNoExecute); bad {
+		return predicate(reason.AdmitTaint, fmt.Sprintf("node(s) had untolerated taint {%s: %s}", t.Key, t.Value))
+	}
+	return nil
+}
+
+func predicate(code reason.Code, why string) *reason.Refusal {
+	return &reason.Refusal{Code: code, Detail: fmt.Sprintf("Predicate %s failed: %s", code, why)}
+}
+
+// safe are the sysctls that are namespaced and harm nobody else. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/#safe-and-unsafe-sysctls
+var safe = []string{
+	"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start",
+	"net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+	"net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+}
+
+func sysctls(in In) *reason.Refusal {
+	sc := in.Pod.Spec.SecurityContext
+	if sc == nil {
+		return nil
+	}
+	for _, s := range sc.Sysctls {
+		name := strings.ReplaceAll(s.Name, "/", ".")
+		why := ""
+		switch {
+		case !allowed(safe, name) && !allowed(in.AllowedSysctls, name):
+			why = "not allowlisted"
+		case in.Pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
+			why = "not allowed with host net enabled"
+		case in.Pod.Spec.HostIPC && (strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") || strings.HasPrefix(name, "kernel.sem") || strings.HasPrefix(name, "fs.mqueue.")):
+			why = "not allowed with host ipc enabled"
+		}
+		if why != "" {
+			return &reason.Refusal{Code: reason.AdmitSysctl, Detail: fmt.Sprintf("forbidden sysctl: %q %s", s.Name, why), Fix: "allow it with allowedUnsafeSysctls in the kubelet's configuration"}
+		}
+	}
+	return nil
+}
+
+func allowed(patterns []string, name string) bool {
+	for _, p := range patterns {
+		p = strings.ReplaceAll(p, "/", ".")
+		if rest, any := strings.CutSuffix(p, "*"); p == name || any && strings.HasPrefix(name, rest) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,166 @@
+package kubelet
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/gantry-project/gantry/internal/kubelet/admit"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
+	"github.com/gantry-project/gantry/internal/kubelet/intake"
+	"github.com/gantry-project/gantry/internal/kubelet/observe"
+	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus/patch"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
+	probeexec "github.com/gantry-project/gantry/internal/kubelet/probe/exec"
+	probegrpc "github.com/gantry-project/gantry/internal/kubelet/probe/grpc"
+	probehttp "github.com/gantry-project/gantry/internal/kubelet/probe/http"
+	probetcp "github.com/gantry-project/gantry/internal/kubelet/probe/tcp"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/objects"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// Kubelet is one node's parts.
+type Kubelet struct {
+	o           Options
+	broadcaster record.EventBroadcaster // nil when Options.Recorder was given
+	events      *events.Recorder
+	node        *node
+	cluster     *podexec.APICluster
+	watcher     *observe.Watcher
+	statuses    *patch.Writer
+	merge       *intake.Merge
+	stray       chan struct{} // a token: the runtime has something of a Pod nobody knows
+
+	mu      sync.Mutex
+	objects *objects.Cache // from Run on
+	volumes *furnish.Furnisher
+	pool    *podworker.Pool
+}
+
+// New joins the parts; Run makes them work.
+func New(o Options) (*Kubelet, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	k := &Kubelet{o: o, node: newNode(o), cluster: podexec.NewAPICluster(o.Client), stray: make(chan struct{}, 1)}
+	recorder := o.Recorder
+	if recorder == nil {
+		k.broadcaster, recorder = broadcaster(o.NodeName)
+	}
+	k.events = events.New(recorder)
+	k.statuses = patch.New(o.Client, o.Journal)
+	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed})
+	k.merge = intake.NewMerge(k.heed, intake.API)
+	return k, nil
+}
+
+// join makes the parts that live as long as ctx.
+func (k *Kubelet) join(ctx context.Context) {
+	o := k.o
+	cache := objects.New(ctx, objects.Deps{Client: o.Client, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) }})
+	k.objects = cache
+	k.volumes = furnish.New(furnish.Deps{
+		Root: o.RootDir, Types: volumeTypes(o.Ports.Mounts, cache, apiPorts{o.Client}), Objects: cache, Mounts: o.Ports.Mounts,
+		Recorder: k.events, Journal: o.Journal, Node: k.nodeView, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) },
+	})
+	asker := ask.New(ask.Deps{
+		Kinds: ask.Kinds{
+			HTTP: probehttp.Asker{UserAgent: userAgent}, TCP: probetcp.Asker{}, Exec: probeexec.Asker{Runtime: o.Ports.Probing}, GRPC: probegrpc.Asker{UserAgent: userAgent},
+		},
+		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) },
+	})
+	hands := podexec.New(podexec.Deps{
+		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: o.Ports.Cgroups, Cluster: k.cluster, Seen: k.watcher,
+		Puller: pull.New(pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls()}),
+		HTTP:   hookClient(), Events: k.events, Journal: o.Journal,
+		Node: podexec.Node{
+			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(), ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,
+			SeccompDefault: o.Config.SeccompDefault == nil || *o.Config.SeccompDefault, Resources: o.Resources,
+			HostIPs: k.node.hostIPs, Capacity: k.node.capacity, Allocatable: k.node.allocatable,
+		},
+	})
+	k.pool = podworker.New(podworker.Deps{
+		Look: k.watcher, Hands: hands, Statuses: k.statuses, Probes: asker, Admit: k.admit, Limits: o.limits(),
+		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
+		Events: k.events, Journal: o.Journal,
+	})
+}
+
+const userAgent = "kube-probe/1.37"
+
+func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) *reason.Refusal {
+	return admit.Admit(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls})
+}
+
+func (k *Kubelet) nodeView(pod *v1.Pod) volume.NodeView {
+	return volume.NodeView{Allocatable: k.node.allocatable(), HostIPs: k.node.hostIPs(), PodIPs: k.podIPs(pod)}
+}
+
+func (k *Kubelet) podIPs(pod *v1.Pod) []string {
+	if pod.Spec.HostNetwork {
+		return k.node.hostIPs()
+	}
+	if v, ok := k.pool.View(pod.UID); ok {
+		if box := v.Seen.Sandbox(); box != nil {
+			return box.IPs
+		}
+	}
+	return nil
+}
+
+// Pods are the Pods of this node with the newest status there is, written or not.
+func (k *Kubelet) Pods() []*v1.Pod {
+	pool := k.started()
+	if pool == nil {
+		return nil
+	}
+	views := pool.Views()
+	out := make([]*v1.Pod, 0, len(views))
+	for _, v := range views {
+		out = append(out, v.Pod)
+	}
+	return out
+}
+
+// PodByName returns the Pod of that name that holds it on this node.
+func (k *Kubelet) PodByName(namespace, name string) (*v1.Pod, bool) {
+	var found *v1.Pod
+	for _, p := range k.Pods() {
+		if p.Namespace == namespace && p.Name == name && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			found = p
+		}
+	}
+	return found, found != nil
+}
+
+// EndPod asks for the end of a Pod on behalf of the node: eviction, shutdown. False when there is no such Pod.
+func (k *Kubelet) EndPod(uid types.UID, end podplan.End) bool {
+	pool := k.started()
+	if pool == nil {
+		return false
+	}
+	v, ok := pool.View(uid)
+	if ok {
+		pool.Tell(podworker.Wish{Pod: v.Pod, Source: v.Source, End: &end})
+	}
+	return ok
+}
+
+// Missed counts changes in the runtime that only the audit found.
+func (k *Kubelet) Missed() int64 { return k.watcher.Missed() }
+
+func (k *Kubelet) started() *podworker.Pool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pool
+}

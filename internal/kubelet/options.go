@@ -1,0 +1,118 @@
+package kubelet
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+)
+
+// Options are what a Kubelet is made of. Fields without a note are required.
+type Options struct {
+	Client      kubernetes.Interface
+	NodeName    string
+	Config      *kubeletconfig.KubeletConfiguration // nil: upstream's defaults
+	Runtime     internalapi.RuntimeService
+	Images      internalapi.ImageManagerService
+	RuntimeName string // in container ids; "containerd" when empty
+	RootDir     string // /var/lib/kubelet when empty
+	LogDir      string // of Pods' logs; Config.PodLogsDir, then /var/log/pods when empty
+	HostIPs     func() []string
+	Ports       Ports
+	Resources   resource.Options
+	Recorder    record.EventRecorder // nil: events go to the API
+	Journal     journal.Sink         // nil: no journal
+}
+
+// Ports are the hands that app joins to the kubelet.
+type Ports struct {
+	Cgroups     Cgroups
+	Mounts      volume.Mounts
+	Probing     internalapi.RuntimeService // for exec probes, which the journal keeps apart; Options.Runtime when nil
+	Capacity    func() v1.ResourceList     // of the node; nil takes the Node object's
+	Allocatable func() v1.ResourceList     // of the node; nil takes the Node object's
+}
+
+// Cgroups holds the cgroup tree.
+type Cgroups interface {
+	podexec.Cgroups
+	List(parent string) ([]string, error) // names of the children; none when the parent is not there
+}
+
+func (o *Options) complete() error {
+	switch {
+	case o.Client == nil:
+		return errors.New("kubelet: Client is missing")
+	case o.NodeName == "":
+		return errors.New("kubelet: NodeName is missing")
+	case o.Runtime == nil || o.Images == nil:
+		return errors.New("kubelet: Runtime and Images are missing")
+	case o.Ports.Cgroups == nil || o.Ports.Mounts == nil:
+		return errors.New("kubelet: Ports.Cgroups and Ports.Mounts are missing")
+	}
+	if o.Config == nil {
+		o.Config = &kubeletconfig.KubeletConfiguration{}
+	}
+	if o.RootDir == "" {
+		o.RootDir = "/var/lib/kubelet"
+	}
+	if o.LogDir == "" {
+		o.LogDir = o.Config.PodLogsDir
+	}
+	if o.LogDir == "" {
+		o.LogDir = "/var/log/pods"
+	}
+	if o.RuntimeName == "" {
+		o.RuntimeName = "containerd"
+	}
+	if o.Journal == nil {
+		o.Journal = journal.Discard{}
+	}
+	if o.Ports.Probing == nil {
+		o.Ports.Probing = o.Runtime
+	}
+	return nil
+}
+
+// limits are the back-off times of the configuration.
+func (o *Options) limits() podplan.Limits {
+	var l podplan.Limits
+	if p := o.Config.CrashLoopBackOff.MaxContainerRestartPeriod; p != nil {
+		l.MaxCrashDelay = p.Duration
+	}
+	return l
+}
+
+// parallelPulls is how many images are pulled side by side; one unless the configuration says otherwise, as upstream.
+func (o *Options) parallelPulls() int {
+	if s := o.Config.SerializeImagePulls; s == nil || *s {
+		return 1
+	}
+	if n := o.Config.MaxParallelImagePulls; n != nil {
+		return int(*n)
+	}
+	return 0
+}
+
+func (o *Options) resolvConf() string {
+	if p := o.Config.ResolverConfig; p != nil {
+		return *p
+	}
+	return "/etc/resolv.conf"
+}
+
+// hookClient asks lifecycle hooks: any certificate is accepted, as upstream does, because Pods have none that the node could know.
+func hookClient() *http.Client {
+	return &http.Client{Transport: hookTransport(), Timeout: time.Minute}
+}

@@ -1,0 +1,137 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/kubelet/intake"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+)
+
+// forcedGrace is what a Pod gets that was deleted from the API without grace: TERM, and KILL soon after.
+const forcedGrace = time.Second
+
+// Run makes the node work until ctx ends. Containers go on; a later Run takes them over.
+func (k *Kubelet) Run(ctx context.Context) error {
+	if err := k.tree(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.join(ctx)
+	k.mu.Unlock()
+	if k.broadcaster != nil {
+		k.broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)})
+		defer k.broadcaster.Shutdown()
+	}
+	k.cluster.Start(ctx)
+	var wg sync.WaitGroup
+	side := func(f func()) {
+		wg.Add(1)
+		go func() { defer wg.Done(); f() }()
+	}
+	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_ = k.statuses.Run(writing) // ends without an error
+	}()
+	side(func() { k.node.watch(ctx) })
+	side(func() { intake.Watch(ctx, k.o.Client, k.o.NodeName, k.merge) })
+	select {
+	case <-k.node.synced:
+		k.pool.Start(ctx)
+		side(func() { _ = k.watcher.Run(ctx) }) // ends with ctx
+		side(func() { k.sweeps(ctx) })
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	k.pool.Wait()
+	wg.Wait()
+	stopWriting()
+	<-written
+	return nil
+}
+
+// tree makes the cgroups that hold all Pods.
+func (k *Kubelet) tree() error {
+	for _, path := range k.o.Resources.Tree() {
+		v := resource.Values{}
+		if path == k.o.Resources.QOSPath(v1.PodQOSBestEffort) {
+			v = resource.ForBestEffort()
+		}
+		if err := k.o.Ports.Cgroups.Ensure(path, v); err != nil {
+			return fmt.Errorf("cgroup %s of the Pods: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// heed turns what a source says into a wish.
+func (k *Kubelet) heed(c intake.Change) {
+	w := podworker.Wish{Pod: c.Pod, Source: c.Source, Gone: c.Gone}
+	now := time.Now()
+	switch {
+	case c.Gone && c.Forced:
+		w.End = &podplan.End{Cause: "deleted without grace", Asked: now, Grace: forcedGrace}
+	case c.Gone:
+		w.End = &podplan.End{Cause: "removed from its source", Asked: now, Grace: podplan.Grace(c.Pod)}
+	case c.Pod.DeletionTimestamp != nil:
+		grace := podplan.Grace(c.Pod)
+		if s := c.Pod.DeletionGracePeriodSeconds; s != nil {
+			grace = time.Duration(*s) * time.Second
+		}
+		w.End = &podplan.End{Cause: "deleted", Asked: now, Grace: grace}
+	}
+	k.pool.Tell(w)
+}
+
+// changed rings a Pod's worker; a Pod that nobody knows is looked into.
+func (k *Kubelet) changed(uid types.UID) {
+	if k.pool.Ring(uid) {
+		return
+	}
+	select {
+	case k.stray <- struct{}{}:
+	default:
+	}
+}
+
+// sweeps looks for what no Pod owns: once all sources have spoken, and whenever the runtime speaks of a Pod that nobody knows.
+func (k *Kubelet) sweeps(ctx context.Context) {
+	select {
+	case <-k.merge.Synced():
+	case <-ctx.Done():
+		return
+	}
+	for {
+		if err := k.sweep(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns")
+		}
+		select {
+		case <-k.stray:
+		case <-ctx.Done():
+			return
+		}
+		select { // the last events of a Pod that has just left come in a bunch
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func broadcaster(nodeName string) (record.EventBroadcaster, record.EventRecorder) {
+	b := record.NewBroadcaster()
+	return b, b.NewRecorder(scheme.Scheme, v1.EventSource{Component: "kubelet", Host: nodeName})
+}

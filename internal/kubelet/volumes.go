@@ -1,0 +1,58 @@
+package kubelet
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/downward"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/projected"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
+)
+
+// volumeTypes are the kinds of volumes there are; one row each.
+func volumeTypes(m volume.Mounts, o volume.Objects, api apiPorts) []volume.Type {
+	return []volume.Type{
+		emptydir.Type{Mounts: m},
+		hostpath.Type{},
+		configmap.Type{Mounts: m, Objects: o},
+		secret.Type{Mounts: m, Objects: o},
+		downward.Type{Mounts: m},
+		projected.New(m, o, api),
+		image.Type{},
+		claim.Type{Claims: api},
+	}
+}
+
+// apiPorts are what volumes ask of the API besides ConfigMaps and Secrets.
+type apiPorts struct{ client kubernetes.Interface }
+
+// CreateToken asks for a token of a service account, as the node.
+func (a apiPorts) CreateToken(ctx context.Context, namespace, serviceAccount string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	return a.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, serviceAccount, r, metav1.CreateOptions{})
+}
+
+// GetClaim reads a claim.
+func (a apiPorts) GetClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	return a.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// GetVolume reads a persistent volume.
+func (a apiPorts) GetVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
+	return a.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+}
+
+func hookTransport() http.RoundTripper {
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // see hookClient
+}
