@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/control/deployment"
+	"github.com/gantry-project/gantry/internal/control/job"
 	"github.com/gantry-project/gantry/internal/control/loop"
 	"github.com/gantry-project/gantry/internal/control/namespace"
 	"github.com/gantry-project/gantry/internal/control/nodelifecycle"
@@ -32,6 +33,7 @@ var All = []loop.Controller{
 	{Name: "namespace", Source: "namespace-controller", Reads: []string{"namespaces", "*"}, Writes: []string{"namespaces/status", "namespaces/finalize", "*"}, Make: namespace.New},
 	{Name: "replicaset", Source: "replicaset-controller", Reads: []string{"replicasets", "pods"}, Writes: []string{"pods", "replicasets/status"}, Make: replicaset.New},
 	{Name: "deployment", Source: "deployment-controller", Reads: []string{"deployments", "replicasets", "pods"}, Writes: []string{"replicasets", "deployments", "deployments/status"}, Make: deployment.New},
+	{Name: "job", Source: "job-controller", Reads: []string{"jobs", "pods"}, Writes: []string{"pods", "jobs", "jobs/status"}, Make: job.New},
 	{Name: "ownergc", Source: "garbage-collector-controller", Reads: []string{"*"}, Writes: []string{"*"}, Make: ownergc.New},
 	{Name: "podgc", Source: "pod-garbage-collector-controller", Reads: []string{"pods", "nodes"}, Writes: []string{"pods", "pods/status"}, Make: podgc.New},
 	{Name: "nodelifecycle", Source: "node-controller", Reads: []string{"nodes", "leases", "pods"}, Writes: []string{"nodes", "nodes/status", "pods/status"}, Make: nodelifecycle.New},

@@ -1,0 +1,271 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// world is a Job and its Pods, driven by plans alone.
+type world struct {
+	job  *batchv1.Job
+	pods []*corev1.Pod
+	now  time.Time
+	born int
+}
+
+func newWorld(edit func(*batchv1.JobSpec)) *world {
+	one, six := int32(1), int32(6)
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Parallelism: &one, Completions: &one, BackoffLimit: &six}}
+	j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	if edit != nil {
+		edit(&j.Spec)
+	}
+	return &world{job: j, now: t0}
+}
+
+func num(n int32) *int32 { return &n }
+
+// look plans once and carries the plan out.
+func (w *world) look() Plan {
+	p := Next(In{Job: w.job, Pods: w.pods, Settled: true, Now: w.now})
+	w.job.Status = p.Status
+	for _, x := range p.Release {
+		x.Finalizers = nil
+	}
+	for _, b := range p.Create {
+		w.born++
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", w.born), UID: types.UID(fmt.Sprint("u", w.born)), CreationTimestamp: metav1.NewTime(w.now),
+			Finalizers: []string{batchv1.JobTrackingFinalizer}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		if b.Index >= 0 {
+			pod.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(b.Index), batchv1.JobIndexFailureCountAnnotation: fmt.Sprint(b.Failures)}
+		}
+		w.pods = append(w.pods, pod)
+	}
+	for _, x := range p.Delete {
+		gone := metav1.NewTime(w.now)
+		x.DeletionTimestamp = &gone
+	}
+	return p
+}
+
+// settle looks until nothing changes any more; Pods that are ending end.
+func (w *world) settle() {
+	for range 20 {
+		before := fmt.Sprint(w.state(), w.job.Status.UncountedTerminatedPods)
+		w.look()
+		for _, p := range w.pods {
+			if p.DeletionTimestamp != nil && !finished(p) {
+				p.Status.Phase = corev1.PodFailed
+			}
+		}
+		w.pods = slices.DeleteFunc(w.pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil && len(p.Finalizers) == 0 })
+		if fmt.Sprint(w.state(), w.job.Status.UncountedTerminatedPods) == before {
+			return
+		}
+	}
+}
+
+func (w *world) state() string {
+	s := w.job.Status
+	var cs []string
+	for _, c := range s.Conditions {
+		cs = append(cs, fmt.Sprintf("%s=%s(%s)", c.Type, c.Status, c.Reason))
+	}
+	live := 0
+	for _, p := range w.pods {
+		if !finished(p) && p.DeletionTimestamp == nil {
+			live++
+		}
+	}
+	return fmt.Sprintf("live %d succeeded %d failed %d %s", live, s.Succeeded, s.Failed, strings.Join(cs, " "))
+}
+
+func (w *world) end(name string, code int32) {
+	for _, p := range w.pods {
+		if p.Name == name {
+			p.Status.Phase = corev1.PodSucceeded
+			if code != 0 {
+				p.Status.Phase = corev1.PodFailed
+			}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(w.now)}}}}
+		}
+	}
+	w.settle()
+}
+
+func (w *world) want(t *testing.T, state string) {
+	t.Helper()
+	if diff := cmp.Diff(state, w.state()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestThreeCompletionsTwoAtATime(t *testing.T) {
+	w := newWorld(func(s *batchv1.JobSpec) { s.Completions, s.Parallelism = num(3), num(2) })
+	w.settle()
+	w.want(t, "live 2 succeeded 0 failed 0 ")
+	w.end("p1", 0)
+	w.want(t, "live 2 succeeded 1 failed 0 ")
+	w.end("p2", 0)
+	w.want(t, "live 1 succeeded 2 failed 0 ")
+	w.end("p3", 0)
+	w.want(t, "live 0 succeeded 3 failed 0 SuccessCriteriaMet=True(CompletionsReached) Complete=True(CompletionsReached)")
+	if w.job.Status.CompletionTime == nil {
+		t.Fatal("no completion time")
+	}
+}
+
+func TestFailuresBackOffAndEnd(t *testing.T) {
+	w := newWorld(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })
+	w.settle()
+	w.end("p1", 1)
+	w.want(t, "live 0 succeeded 0 failed 1 ")
+	if p := w.look(); p.Again != 10*time.Second || len(p.Create) != 0 {
+		t.Fatalf("want a pause of 10s, have %+v", p)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	w.settle()
+	w.want(t, "live 1 succeeded 0 failed 1 ")
+	w.end("p2", 1)
+	w.want(t, "live 0 succeeded 0 failed 2 FailureTarget=True(BackoffLimitExceeded) Failed=True(BackoffLimitExceeded)")
+}
+
+func TestDeadlineStopsWhatRuns(t *testing.T) {
+	limit := int64(4)
+	w := newWorld(func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = &limit })
+	w.settle()
+	if p := w.look(); p.Again != 4*time.Second {
+		t.Fatalf("looks again after %s", p.Again)
+	}
+	w.now = w.now.Add(4 * time.Second)
+	w.settle()
+	w.want(t, "live 0 succeeded 0 failed 1 FailureTarget=True(DeadlineExceeded) Failed=True(DeadlineExceeded)")
+}
+
+func TestSuspendAndResume(t *testing.T) {
+	yes, no := true, false
+	w := newWorld(func(s *batchv1.JobSpec) { s.Suspend = &yes })
+	w.settle()
+	w.want(t, "live 0 succeeded 0 failed 0 Suspended=True(JobSuspended)")
+	w.job.Spec.Suspend = &no
+	w.settle()
+	w.want(t, "live 1 succeeded 0 failed 0 Suspended=False(JobResumed)")
+	w.job.Spec.Suspend = &yes
+	w.settle()
+	w.want(t, "live 0 succeeded 0 failed 0 Suspended=True(JobSuspended)")
+	if w.job.Status.StartTime != nil {
+		t.Fatal("a suspended Job has a start time")
+	}
+}
+
+func TestIndexes(t *testing.T) {
+	mode := batchv1.IndexedCompletion
+	w := newWorld(func(s *batchv1.JobSpec) {
+		s.CompletionMode, s.Completions, s.Parallelism, s.BackoffLimitPerIndex = &mode, num(3), num(3), num(0)
+	})
+	w.settle()
+	w.end("p1", 0)
+	w.end("p2", 1)
+	w.end("p3", 0)
+	w.want(t, "live 0 succeeded 2 failed 1 FailureTarget=True(FailedIndexes) Failed=True(FailedIndexes)")
+	if w.job.Status.CompletedIndexes != "0,2" || *w.job.Status.FailedIndexes != "1" {
+		t.Fatalf("%q %q", w.job.Status.CompletedIndexes, *w.job.Status.FailedIndexes)
+	}
+}
+
+func TestSuccessPolicy(t *testing.T) {
+	mode, leader := batchv1.IndexedCompletion, "0"
+	w := newWorld(func(s *batchv1.JobSpec) {
+		s.CompletionMode, s.Completions, s.Parallelism = &mode, num(2), num(2)
+		s.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: &leader}}}
+	})
+	w.settle()
+	w.end("p1", 0)
+	w.want(t, "live 0 succeeded 1 failed 0 SuccessCriteriaMet=True(SuccessPolicy) Complete=True(SuccessPolicy)")
+}
+
+func TestFailurePolicy(t *testing.T) {
+	policy := &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+		{Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}},
+		{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{42}}},
+	}}
+	w := newWorld(func(s *batchv1.JobSpec) { s.PodFailurePolicy = policy })
+	w.settle()
+	w.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	w.end("p1", 137)
+	w.want(t, "live 1 succeeded 0 failed 0 ")
+	w.end("p2", 42)
+	w.want(t, "live 0 succeeded 0 failed 1 FailureTarget=True(PodFailurePolicy) Failed=True(PodFailurePolicy)")
+	if m := find(w.job.Status.Conditions, batchv1.JobFailed).Message; !strings.Contains(m, "exit code 42 matching FailJob rule at index 1") {
+		t.Fatal(m)
+	}
+}
+
+func TestTimeToLive(t *testing.T) {
+	w := newWorld(func(s *batchv1.JobSpec) { s.TTLSecondsAfterFinished = num(60) })
+	w.settle()
+	w.end("p1", 0)
+	if p := w.look(); p.Remove || p.Again != time.Minute {
+		t.Fatalf("%+v", p)
+	}
+	w.now = w.now.Add(time.Minute)
+	if p := w.look(); !p.Remove {
+		t.Fatal("outlives its time")
+	}
+}
+
+func TestIndexesAreWrittenInRanges(t *testing.T) {
+	for text, want := range map[string]string{"0,1,2,3,7": "0-3,7", "1,2": "1,2", "": "", "4-6,5": "4-6"} {
+		if got := ParseIndexes(text, 10).String(); got != want {
+			t.Errorf("%q: want %q, have %q", text, want, got)
+		}
+	}
+}
+
+// Whatever the order of ends, every end counts exactly once and the Job reaches exactly its completions.
+func TestEveryEndCountsOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int32Range(1, 8).Draw(t, "completions")
+		w := newWorld(func(s *batchv1.JobSpec) {
+			s.Completions, s.Parallelism, s.BackoffLimit = &n, num(rapid.Int32Range(1, 4).Draw(t, "parallelism")), num(1000)
+		})
+		failures := int32(0)
+		for step := 0; !over(w.job.Status.Conditions); step++ {
+			if step > 400 {
+				t.Fatalf("no end: %s", w.state())
+			}
+			w.now = w.now.Add(20 * time.Minute)
+			w.look()
+			for _, p := range w.pods {
+				if finished(p) || p.DeletionTimestamp != nil {
+					continue
+				}
+				switch rapid.IntRange(0, 3).Draw(t, "fate") {
+				case 0:
+					p.Status.Phase = corev1.PodSucceeded
+				case 1:
+					p.Status.Phase = corev1.PodFailed
+					failures++
+				}
+			}
+			if rapid.Bool().Draw(t, "twice") {
+				w.look()
+			}
+		}
+		if s := w.job.Status; s.Succeeded < n || s.Failed > failures || find(s.Conditions, batchv1.JobComplete) == nil {
+			t.Fatalf("%s; %d Pods failed", w.state(), failures)
+		}
+	})
+}

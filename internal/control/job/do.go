@@ -1,0 +1,268 @@
+// Package job runs Pods until enough of them have succeeded, or the Job has failed.
+//
+// Chapter 1, written; its ends are chapter 10. In: Jobs and the Pods they control. Out: Pods, each held by a finalizer until its end is counted
+// exactly once, status and conditions in upstream's two steps (criterion met, then over), removal after the time to live.
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+var kind = batchv1.SchemeGroupVersion.WithKind("Job")
+
+type controller struct {
+	deps   loop.Deps
+	jobs   batchlisters.JobLister
+	pods   cache.SharedIndexInformer
+	expect *loop.Expectations
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
+	c := &controller{d, jobs.Lister(), pods, loop.NewExpectations()}
+	loop.IndexByController(pods)
+	q := loop.NewQueue("job", 5, c.sync)
+	q.WatchSelf(jobs.Informer())
+	q.Watch(pods, c.podChanged)
+	return q
+}
+
+func (c *controller) podChanged(old, cur runtime.Object) []string {
+	keys := loop.OwnerKeys(kind.Kind)(old, cur)
+	o, _ := old.(*corev1.Pod)
+	p, _ := cur.(*corev1.Pod)
+	for _, key := range keys {
+		switch {
+		case o == nil:
+			c.expect.Created(key, 1)
+		case p == nil || p.DeletionTimestamp != nil:
+			c.expect.Deleted(key, string(o.UID))
+		}
+	}
+	return keys
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	j, err := c.jobs.Jobs(ns).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.expect.Forget(key)
+		return 0, c.freeOrphans(ctx, ns)
+	}
+	if err != nil {
+		return 0, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
+	if err != nil || selector.Empty() || j.Spec.ManagedBy != nil && *j.Spec.ManagedBy != batchv1.JobControllerName {
+		return 0, nil
+	}
+	settled := c.expect.Satisfied(key, time.Now())
+	owner := loop.Owner{Object: j, Kind: kind, Selector: selector}
+	pods, err := loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod)
+	if err != nil {
+		return 0, err
+	}
+	p := Next(In{Job: j, Pods: pods, Settled: settled, Now: time.Now()})
+	return p.Again, c.do(ctx, owner, p)
+}
+
+// freeOrphans lifts the finalizer of Pods whose Job is gone, so that they can go too.
+func (c *controller) freeOrphans(ctx context.Context, ns string) error {
+	all, err := c.pods.GetIndexer().ByIndex(cache.NamespaceIndex, ns)
+	if err != nil {
+		return err
+	}
+	for _, raw := range all {
+		p := raw.(*corev1.Pod)
+		owner := metav1.GetControllerOf(p)
+		if !tracked(p) || owner == nil || owner.Kind != kind.Kind {
+			continue
+		}
+		if j, err := c.jobs.Jobs(ns).Get(owner.Name); err == nil && j.UID == owner.UID {
+			continue
+		}
+		if err := c.release(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
+	j := o.Object.(*batchv1.Job)
+	if p.Remove {
+		foreground := metav1.DeletePropagationForeground
+		return ignoreGone(c.deps.Client.BatchV1().Jobs(j.Namespace).Delete(ctx, j.Name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: metav1.NewUIDPreconditions(string(j.UID))}))
+	}
+	errDelete := c.delete(ctx, o, p.Delete)
+	errCreate := c.create(ctx, o, p.Create)
+	if err := c.writeStatus(ctx, j, p); err != nil {
+		return errors.Join(errDelete, errCreate, err)
+	}
+	for _, pod := range p.Release {
+		if err := c.release(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errDelete, errCreate)
+}
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) error {
+	if equality.Semantic.DeepEqual(j.Status, p.Status) {
+		return nil
+	}
+	fresh := j.DeepCopy()
+	fresh.Status = p.Status
+	if _, err := c.deps.Client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{}); err != nil {
+		return ignoreGone(err)
+	}
+	for _, say := range p.Say {
+		switch {
+		case say.Type == batchv1.JobComplete:
+			c.deps.Recorder.Event(j, corev1.EventTypeNormal, "Completed", "Job completed")
+		case say.Type == batchv1.JobFailed:
+			c.deps.Recorder.Event(j, corev1.EventTypeWarning, say.Reason, say.Message)
+		case say.Status == corev1.ConditionTrue:
+			c.deps.Recorder.Event(j, corev1.EventTypeNormal, "Suspended", say.Message)
+		default:
+			c.deps.Recorder.Event(j, corev1.EventTypeNormal, "Resumed", say.Message)
+		}
+	}
+	return nil
+}
+
+// release lifts the tracking finalizer.
+func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
+	kept := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion, "finalizers": kept}})
+	if err != nil {
+		return err
+	}
+	_, err = c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return ignoreGone(err)
+}
+
+func (c *controller) create(ctx context.Context, o loop.Owner, births []Birth) error {
+	if len(births) == 0 {
+		return nil
+	}
+	j, key := o.Object.(*batchv1.Job), o.Key()
+	c.expect.Expect(key, len(births), nil, time.Now())
+	for batch := 1; len(births) > 0; batch *= 2 {
+		n := min(batch, len(births))
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i, b := range births[:n] {
+			wg.Go(func() { errs[i] = c.createOne(ctx, o, j, b) })
+		}
+		wg.Wait()
+		births = births[n:]
+		if err := errors.Join(errs...); err != nil {
+			for _, e := range errs {
+				if e != nil {
+					c.expect.Created(key, 1)
+				}
+			}
+			c.expect.Created(key, len(births))
+			if apierrors.HasStatusCause(errs[0], corev1.NamespaceTerminatingCause) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *controller) createOne(ctx context.Context, o loop.Owner, j *batchv1.Job, b Birth) error {
+	made, err := c.deps.Client.CoreV1().Pods(j.Namespace).Create(ctx, podOf(o, j, b), metav1.CreateOptions{})
+	if err != nil {
+		c.deps.Recorder.Eventf(j, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+		return err
+	}
+	c.deps.Recorder.Eventf(j, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v", made.Name)
+	c.deps.Journal.Put(journal.Ref{Namespace: made.Namespace, Name: made.Name, UID: string(made.UID)}, journal.Acted{Controller: "job", Action: "created the Pod", Message: "for " + j.Name})
+	return nil
+}
+
+// podOf makes a Job's Pod: held by the tracking finalizer, and told its index by annotation, label, host name and environment.
+func podOf(o loop.Owner, j *batchv1.Job, b Birth) *corev1.Pod {
+	p := loop.PodFromTemplate(&j.Spec.Template, o)
+	p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
+	if b.Index < 0 {
+		return p
+	}
+	index := strconv.Itoa(b.Index)
+	p.GenerateName = loop.GeneratePrefix(fmt.Sprintf("%s-%s", j.Name, index))
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, batchv1.JobCompletionIndexAnnotation, index)
+	metav1.SetMetaDataLabel(&p.ObjectMeta, batchv1.JobCompletionIndexAnnotation, index)
+	if indexedLimits(j) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(b.Failures))
+	}
+	if p.Spec.Hostname == "" {
+		p.Spec.Hostname = fmt.Sprintf("%s-%s", j.Name, index)
+	}
+	for _, cs := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range cs {
+			if !slices.ContainsFunc(cs[i].Env, func(e corev1.EnvVar) bool { return e.Name == "JOB_COMPLETION_INDEX" }) {
+				cs[i].Env = append(cs[i].Env, corev1.EnvVar{Name: "JOB_COMPLETION_INDEX", ValueFrom: &corev1.EnvVarSource{
+					FieldRef: &corev1.ObjectFieldSelector{FieldPath: fmt.Sprintf("metadata.labels['%s']", batchv1.JobCompletionIndexAnnotation)}}})
+			}
+		}
+	}
+	return p
+}
+
+func (c *controller) delete(ctx context.Context, o loop.Owner, pods []*corev1.Pod) error {
+	if len(pods) == 0 {
+		return nil
+	}
+	j, key := o.Object.(*batchv1.Job), o.Key()
+	uids := make([]string, len(pods))
+	for i, p := range pods {
+		uids[i] = string(p.UID)
+	}
+	c.expect.Expect(key, 0, uids, time.Now())
+	var errs []error
+	for _, p := range pods {
+		err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+		switch {
+		case err == nil:
+			c.deps.Recorder.Eventf(j, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", p.Name)
+			c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "job", Action: "deletes the Pod", Message: "Job " + j.Name + " needs it no more"})
+		default:
+			c.expect.Deleted(key, string(p.UID))
+			if ignoreGone(err) != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
