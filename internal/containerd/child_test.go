@@ -381,7 +381,7 @@ func TestStartRepeatsWhatContainerdSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := containerd.Start(t.Context(), n.cfg)
-	if err == nil || !strings.Contains(err.Error(), "invalid database") {
+	if err == nil || !strings.Contains(err.Error(), "its database is damaged") {
 		t.Errorf("a damaged database: %v", err)
 	}
 }

@@ -143,6 +143,8 @@ root = '{{.Root}}'
 state = '{{.Run}}'
 imports = []
 oom_score = {{.OOMScore}}
+# Without CRI there is nothing to run for: end with an error instead.
+required_plugins = ['io.containerd.grpc.v1.cri']
 disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.tracing.processor.v1.otlp']
 [debug]
   level = '{{.c.LogLevel}}'

@@ -229,16 +229,28 @@ func (c Config) lastWords(since int64) string {
 	if err != nil {
 		return ""
 	}
-	var bad []string
-	for line := range strings.Lines(string(raw)) {
+	return whatFailed(string(raw), c.root())
+}
+
+// whatFailed is the cause in containerd's log: the first part that did not load drags the others with it.
+func whatFailed(log, root string) string {
+	var last string
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		if _, cause, found := strings.Cut(line, `msg="failed to load plugin" `); found {
+			if strings.Contains(cause, "invalid database") || strings.Contains(cause, "checksum error") || strings.Contains(cause, "version mismatch") {
+				return "; its database is damaged (" + cause + "): remove " + root + ", images are fetched again and Pods started anew"
+			}
+			return "; it says: " + cause
+		}
 		if strings.Contains(line, "level=error") || strings.Contains(line, "level=fatal") || strings.HasPrefix(line, "containerd:") || strings.HasPrefix(line, "panic:") {
-			bad = append(bad, strings.TrimSpace(line))
+			last = line
 		}
 	}
-	if len(bad) == 0 {
+	if last == "" {
 		return ""
 	}
-	return "; it says: " + bad[len(bad)-1]
+	return "; it says: " + last
 }
 
 func removeFiles(paths ...string) error {
