@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
+	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/test/binaries"
@@ -40,6 +41,8 @@ type node struct {
 	cfg containerd.Config
 	net network.Config
 
+	groups *cgroup.Tree
+
 	mu     sync.Mutex
 	events []containerd.Event
 	bell   chan struct{}
@@ -60,6 +63,11 @@ func newNode(t *testing.T) *node {
 	second := instance.ID(dir)
 	third := (int(second[0])*7+int(second[1]))%200 + 1
 	n.net = network.Config{DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + second, PodCIDR: fmt.Sprintf("10.198.%d.0/24", third)}
+	groups, err := cgroup.Open(cgroup.Options{Root: "/gantry-test-" + second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.groups = groups
 	if _, err := network.Ensure(t.Context(), n.net); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +77,11 @@ func newNode(t *testing.T) *node {
 		}
 		if err := network.Clean(context.Background(), n.net); err != nil {
 			t.Error(err)
+		}
+		if groups.Exists(groups.Root()) {
+			if err := groups.Remove(groups.Root()); err != nil {
+				t.Error(err)
+			}
 		}
 		n.assertNothingLeft()
 	})
@@ -132,6 +145,9 @@ type client struct {
 	img runtimeapi.ImageServiceClient
 	t   *testing.T
 	dir string
+	// cgroup is the parent of all Pods' cgroups, this test's own.
+	cgroup string
+	groups *cgroup.Tree
 }
 
 func (n *node) client() client {
@@ -141,7 +157,7 @@ func (n *node) client() client {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { conn.Close() })
-	return client{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t, n.cfg.DataDir}
+	return client{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), n.t, n.cfg.DataDir, n.groups.Root(), n.groups}
 }
 
 func (c client) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, *runtimeapi.PodSandboxConfig) {
@@ -149,11 +165,14 @@ func (c client) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, 
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name}, Hostname: name,
 		LogDirectory: filepath.Join(c.dir, "logs", name), PortMappings: ports,
-		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: c.cgroup + "/" + name, SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 		}},
 	}
 	if err := os.MkdirAll(config.LogDirectory, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.groups.Ensure(config.Linux.CgroupParent, cgroup.Values{}); err != nil {
 		c.t.Fatal(err)
 	}
 	r, err := c.RunPodSandbox(c.t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/linux/instance"
 )
 
 // Clean removes what an instance left behind, and nothing of anybody else: its containerd, its containers with their cgroups, its shims, mounts,
@@ -29,7 +31,11 @@ func Clean(ctx context.Context, cfg Config) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean containerd's state (files are kept): %w", err)
 	}
-	return errors.Join(os.RemoveAll(cfg.StateDir), os.RemoveAll(cfg.root()))
+	err = errors.Join(os.RemoveAll(cfg.StateDir), os.RemoveAll(cfg.root()))
+	if cfg.StateDir == instance.StateDir(cfg.DataDir) {
+		_ = os.Remove(filepath.Dir(cfg.StateDir)) // goes only when no other instance has its state there
+	}
+	return err
 }
 
 // deleteContainers kills what runs and removes its cgroups, by runc's own records.
