@@ -66,7 +66,7 @@ func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Po
 			without.add(used.Get(name), allocatable)
 		}
 	}
-	return int64(math.Round((neutral + swing*(without.deviation()-with.deviation())) * float64(framework.MaxScore))), nil
+	return int64((neutral + swing*(without.deviation()-with.deviation())) * float64(framework.MaxScore)), nil
 }
 
 // ScoreExtensions has none: scores are absolute.

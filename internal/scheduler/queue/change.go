@@ -1,0 +1,73 @@
+package queue
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// PodChange names what changed between two versions of a Pod that may matter to scheduling: one event each, about the given resource (AssignedPod or TargetPod).
+// With no earlier version everything may have changed.
+func PodChange(about framework.EventResource, old, p *v1.Pod) []framework.ClusterEvent {
+	if old == nil {
+		return []framework.ClusterEvent{{Resource: about, ActionType: framework.Update}}
+	}
+	var out []framework.ClusterEvent
+	add := func(changed bool, a framework.ActionType) {
+		if changed {
+			out = append(out, framework.ClusterEvent{Resource: about, ActionType: a})
+		}
+	}
+	add(!maps.Equal(old.Labels, p.Labels), framework.UpdatePodLabel)
+	less, more := scaled(old, p)
+	add(less, framework.UpdatePodScaleDown)
+	add(more, framework.UpdatePodScaleUp)
+	add(len(old.Spec.Tolerations) != len(p.Spec.Tolerations) || !equality.Semantic.DeepEqual(old.Spec.Tolerations, p.Spec.Tolerations), framework.UpdatePodToleration)
+	add(len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0, framework.UpdatePodSchedulingGatesEliminated)
+	add(!equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, p.Status.ResourceClaimStatuses), framework.UpdatePodGeneratedResourceClaim)
+	return out
+}
+
+func scaled(old, p *v1.Pod) (less, more bool) {
+	was, is := snapshot.Ask(old), snapshot.Ask(p)
+	compare := func(a, b int64) { less, more = less || b < a, more || b > a }
+	compare(was.MilliCPU, is.MilliCPU)
+	compare(was.Memory, is.Memory)
+	compare(was.EphemeralStorage, is.EphemeralStorage)
+	for name := range was.Scalar {
+		compare(was.Scalar[name], is.Scalar[name])
+	}
+	for name := range is.Scalar {
+		compare(was.Scalar[name], is.Scalar[name])
+	}
+	return less, more
+}
+
+// NodeChange names what changed between two versions of a node that may matter to scheduling, one event each. Heartbeats are no change.
+func NodeChange(old, n *v1.Node) []framework.ClusterEvent {
+	var out []framework.ClusterEvent
+	add := func(changed bool, a framework.ActionType) {
+		if changed {
+			out = append(out, framework.ClusterEvent{Resource: framework.Node, ActionType: a})
+		}
+	}
+	add(!equality.Semantic.DeepEqual(old.Status.Allocatable, n.Status.Allocatable), framework.UpdateNodeAllocatable)
+	add(!maps.Equal(old.Labels, n.Labels), framework.UpdateNodeLabel)
+	add(old.Spec.Unschedulable != n.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, n.Spec.Taints), framework.UpdateNodeTaint)
+	add(!maps.Equal(conditions(old), conditions(n)), framework.UpdateNodeCondition)
+	add(!maps.Equal(old.Annotations, n.Annotations), framework.UpdateNodeAnnotation)
+	add(!equality.Semantic.DeepEqual(old.Status.DeclaredFeatures, n.Status.DeclaredFeatures), framework.UpdateNodeDeclaredFeature)
+	return out
+}
+
+func conditions(n *v1.Node) map[v1.NodeConditionType]v1.ConditionStatus {
+	out := make(map[v1.NodeConditionType]v1.ConditionStatus, len(n.Status.Conditions))
+	for _, c := range n.Status.Conditions {
+		out[c.Type] = c.Status
+	}
+	return out
+}

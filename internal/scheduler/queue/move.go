@@ -1,0 +1,114 @@
+package queue
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// wish is how a Pod should be woken, why, and which plugin thinks so.
+type wish struct {
+	worth worth
+	cause string
+	by    string
+}
+
+// wake puts a Pod where the wish says; not worth waking, it is parked.
+func (q *Queue) wake(e *Entry, w wish, now time.Time) Move {
+	switch {
+	case w.worth == leave:
+		return q.put(e, Unschedulable, w.cause, w.by)
+	case w.worth == later && e.BackoffUntil.After(now):
+		return q.put(e, Backoff, w.cause, w.by)
+	}
+	return q.put(e, Active, w.cause, w.by)
+}
+
+// put moves an entry; one whose gate is closed is parked instead of queued.
+func (q *Queue) put(e *Entry, to Place, cause, by string) Move {
+	q.lift(e)
+	if to == Active || to == Backoff {
+		if s := q.gate(e); s != nil {
+			to, by = Gated, s.Plugin()
+		}
+	}
+	e.Place = to
+	switch to {
+	case Active:
+		heap.Push(&q.active, e)
+	case Backoff:
+		heap.Push(&q.backoff, e)
+	default:
+		q.parked[e.Pod().UID] = e
+	}
+	return Move{Entry: e, To: to, Cause: cause, By: by}
+}
+
+// lift takes an entry out of the place it stands in.
+func (q *Queue) lift(e *Entry) {
+	switch e.Place {
+	case Active:
+		heap.Remove(&q.active, e.at)
+	case Backoff:
+		heap.Remove(&q.backoff, e.at)
+	case Unschedulable, Gated:
+		delete(q.parked, e.Pod().UID)
+	}
+	e.Place = ""
+}
+
+// gate asks the gate; nil when it is open.
+func (q *Queue) gate(e *Entry) *framework.Status {
+	if q.Gate == nil {
+		return nil
+	}
+	s := q.Gate(e.Pod())
+	if s.IsSuccess() {
+		e.GatedBy, e.gatingEvents = "", nil
+		return nil
+	}
+	e.GatedBy, e.gatingEvents = s.Plugin(), q.eventsOf(e.Pod().Spec.SchedulerName, s.Plugin())
+	return s
+}
+
+func (q *Queue) parkedInOrder() []*Entry {
+	out := make([]*Entry, 0, len(q.parked))
+	for _, e := range q.parked {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) })
+	return out
+}
+
+// Count gives how many Pods stand where.
+type Count struct{ Active, Backoff, Unschedulable, Gated, InFlight int }
+
+// Count counts.
+func (q *Queue) Count() Count {
+	c := Count{Active: len(q.active.list), Backoff: len(q.backoff.list), InFlight: q.flight.len()}
+	for _, e := range q.parked {
+		if e.Place == Gated {
+			c.Gated++
+		} else {
+			c.Unschedulable++
+		}
+	}
+	return c
+}
+
+// Find gives a Pod's entry; nil when the Pod is not waiting here.
+func (q *Queue) Find(uid types.UID) *Entry { return q.all[uid] }
+
+// Entries lists all waiting Pods by arrival.
+func (q *Queue) Entries() []*Entry {
+	out := make([]*Entry, 0, len(q.all))
+	for _, e := range q.all {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) })
+	return out
+}
