@@ -29,7 +29,7 @@ func Watch(ctx context.Context, client kubernetes.Interface, node string, m *Mer
 			return pods.Watch(ctx, o)
 		},
 	}
-	r := cache.NewReflectorWithOptions(lw, &v1.Pod{}, &store{m: m, known: map[types.UID]*v1.Pod{}}, cache.ReflectorOptions{Name: "kubelet pods"})
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, client), &v1.Pod{}, &store{m: m, known: map[types.UID]*v1.Pod{}}, cache.ReflectorOptions{Name: "kubelet pods"})
 	r.RunWithContext(ctx)
 }
 

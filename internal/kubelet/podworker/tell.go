@@ -57,9 +57,21 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish, plan podplan.Plan) {
 	pod := *wish.Pod
 	pod.Status = s
 	w.show(&pod)
+	if wish.End != nil && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {
+		return // all but the sandbox has ended: the last status follows at once
+	}
 	if !wish.Gone && wish.Source != SourceRuntime && (changed || !equality.Semantic.DeepEqual(wish.Pod.Status, s)) {
 		w.pool.d.Statuses.Set(wish.Pod, s)
 	}
+}
+
+func anyAlive(seen podplan.Observed) bool {
+	for _, c := range seen.Containers {
+		if c.State != podplan.Exited {
+			return true
+		}
+	}
+	return len(seen.Containers) == 0
 }
 
 // waiting says why containers that do not run do not: a failed try, or a back-off of the plan.

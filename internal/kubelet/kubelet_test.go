@@ -1,0 +1,482 @@
+package kubelet_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+)
+
+const runs = "trap 'exit 0' TERM; while true; do sleep 1; done"
+
+func (r *rig) phase(name string, want v1.PodPhase) *v1.Pod {
+	r.t.Helper()
+	p := r.get(name)
+	if p == nil {
+		r.t.Fatalf("Pod %s is gone\n%s", name, r.facts.all())
+	}
+	if p.Status.Phase != want {
+		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.all(), r.events.all(), r.fake.Dump())
+	}
+	return p
+}
+
+func (r *rig) gone(name string) {
+	r.t.Helper()
+	if p := r.get(name); p != nil {
+		r.t.Fatalf("Pod %s is still there: %+v\n%s\n%s", name, p.Status, r.facts.all(), r.fake.Dump())
+	}
+	if d := r.fake.Dump(); strings.Contains(d, name) {
+		r.t.Fatalf("the runtime still has something of %s:\n%s", name, d)
+	}
+	if left := r.groups.pods(); len(left) != 0 {
+		r.t.Fatalf("cgroups left: %v", left)
+	}
+}
+
+// row: KSL-06
+// row: PWK-23
+// row: TRM-10
+func TestOnePodFromCreationToDeletion(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("web", box("app", runs)))
+		p := r.phase("web", v1.PodRunning)
+		st := p.Status.ContainerStatuses[0]
+		if !st.Ready || !*st.Started || !strings.HasPrefix(st.ContainerID, "containerd://") || p.Status.PodIP == "" || p.Status.HostIP != "192.0.2.1" {
+			t.Errorf("status %+v", p.Status)
+		}
+		if got := conditions(p); got != "PodReadyToStartContainers=True Initialized=True Ready=True ContainersReady=True PodScheduled=True" {
+			t.Error(got)
+		}
+		calls := r.fake.Count("RunPodSandbox") + r.fake.Count("CreateContainer") + r.fake.Count("StartContainer")
+		if calls != 3 {
+			t.Errorf("%d changing calls, want one each: %v", calls, r.fake.Calls())
+		}
+		r.delete("web", 30)
+		r.pass(3 * time.Second)
+		r.gone("web")
+		want := []string{
+			"web spec.containers{app} Normal Pulled: Container image \"busybox:1\" already present on machine and can be accessed by the pod",
+			"web spec.containers{app} Normal Created: Container created",
+			"web spec.containers{app} Normal Started: Container started",
+			"web spec.containers{app} Normal Killing: Stopping container app",
+		}
+		if !slices.Equal(r.events.list, want) {
+			t.Errorf("events:\n%s", r.events.all())
+		}
+	})
+}
+
+func conditions(p *v1.Pod) string {
+	var out []string
+	for _, c := range p.Status.Conditions {
+		out = append(out, string(c.Type)+"="+string(c.Status))
+	}
+	return strings.Join(out, " ")
+}
+
+// row: RST-06
+// row: RST-07
+// row: RST-09
+// row: PST-07
+func TestCrashLoop(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("loop", box("app", "exit 1")))
+		r.pass(5 * time.Second)
+		p := r.phase("loop", v1.PodRunning)
+		st := p.Status.ContainerStatuses[0]
+		if st.RestartCount != 1 || st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" ||
+			st.State.Waiting.Message != "back-off 10s restarting failed container=app pod=loop_default(uid-loop)" || st.LastTerminationState.Terminated.ExitCode != 1 {
+			t.Fatalf("%+v", st)
+		}
+		if n := r.events.count("BackOff: Back-off restarting failed container app in pod loop_default(uid-loop)"); n != 1 {
+			t.Errorf("%d BackOff events", n)
+		}
+		for _, gap := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+			before := r.get("loop").Status.ContainerStatuses[0].RestartCount
+			r.pass((gap - 6) * time.Second)
+			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before {
+				t.Fatalf("restarted before its back-off of %ds was over", gap)
+			}
+			r.pass(6 * time.Second)
+			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before+1 {
+				t.Fatalf("%d restarts after a gap of %ds, want %d", n, gap, before+1)
+			}
+		}
+		if n := strings.Count(r.fake.Dump(), "app"); n > 10 {
+			t.Errorf("dead containers pile up:\n%s", r.fake.Dump())
+		}
+	})
+}
+
+// row: RST-08
+func TestCleanRunningForgivesCrashes(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("calm", box("app", "sleep 601; exit 1")))
+		r.pass(4 * 605 * time.Second)
+		if n := r.get("calm").Status.ContainerStatuses[0].RestartCount; n != 4 {
+			t.Fatalf("%d restarts, want 4: each at once", n)
+		}
+	})
+}
+
+// row: RST-02
+// row: PST-04
+// row: PST-05
+func TestRestartPolicies(t *testing.T) {
+	for _, c := range []struct {
+		policy   v1.RestartPolicy
+		exit     string
+		restarts int32
+		phase    v1.PodPhase
+	}{
+		{v1.RestartPolicyAlways, "0", 1, v1.PodRunning}, {v1.RestartPolicyAlways, "1", 1, v1.PodRunning},
+		{v1.RestartPolicyOnFailure, "0", 0, v1.PodSucceeded}, {v1.RestartPolicyOnFailure, "1", 1, v1.PodRunning},
+		{v1.RestartPolicyNever, "0", 0, v1.PodSucceeded}, {v1.RestartPolicyNever, "1", 0, v1.PodFailed},
+	} {
+		t.Run(string(c.policy)+c.exit, func(t *testing.T) {
+			in(t, func(r *rig) {
+				p := pod("p", box("app", "exit "+c.exit))
+				p.Spec.RestartPolicy = c.policy
+				r.create(p)
+				r.pass(3 * time.Second)
+				if n := r.phase("p", c.phase).Status.ContainerStatuses[0].RestartCount; n != c.restarts {
+					t.Errorf("%d restarts, want %d", n, c.restarts)
+				}
+			})
+		})
+	}
+}
+
+// row: ISE-01
+// row: ISE-02
+// row: PST-20
+func TestInitContainersRunInOrder(t *testing.T) {
+	in(t, func(r *rig) {
+		p := pod("p", box("app", runs))
+		p.Spec.InitContainers = []v1.Container{box("i1", "sleep 2"), box("i2", "sleep 2")}
+		r.create(p)
+		got := r.phase("p", v1.PodPending)
+		if c := got.Status.Conditions[1]; c.Status != v1.ConditionFalse || c.Message != "containers with incomplete status: [i1 i2]" {
+			t.Errorf("%+v", c)
+		}
+		if w := got.Status.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "PodInitializing" {
+			t.Errorf("%+v", got.Status.ContainerStatuses[0])
+		}
+		r.pass(2 * time.Second)
+		if c := r.phase("p", v1.PodPending).Status.Conditions[1]; c.Message != "containers with incomplete status: [i2]" {
+			t.Errorf("%+v", c)
+		}
+		r.pass(2 * time.Second)
+		r.phase("p", v1.PodRunning)
+		if s := started(r); s != "i1 i2 app" {
+			t.Errorf("started %s", s)
+		}
+	})
+}
+
+// started lists the containers in the order of their starts.
+func started(r *rig) string {
+	var out []string
+	for _, l := range strings.Split(r.facts.all(), "\n") {
+		if _, rest, ok := strings.Cut(l, "ContainerStarted: container "); ok {
+			out = append(out, strings.Fields(rest)[0])
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// row: ISE-08
+// row: PWK-18
+func TestSandboxDies(t *testing.T) {
+	in(t, func(r *rig) {
+		p := pod("p", box("app", runs))
+		p.Spec.InitContainers = []v1.Container{box("i1", "exit 0")}
+		r.create(p)
+		ip := r.phase("p", v1.PodRunning).Status.PodIP
+		r.killSandbox("p")
+		r.pass(3 * time.Second)
+		got := r.phase("p", v1.PodRunning)
+		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 || got.Status.InitContainerStatuses[0].RestartCount != 1 {
+			t.Errorf("%+v", got.Status)
+		}
+		if s := started(r); s != "i1 app i1 app" {
+			t.Errorf("started %s", s)
+		}
+		if r.events.count("Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.") != 1 {
+			t.Error(r.events.all())
+		}
+	})
+}
+
+// row: KSL-08
+// row: OPS-17
+func TestKubeletRestartTouchesNothing(t *testing.T) {
+	in(t, func(r *rig) {
+		p := pod("p", box("app", runs))
+		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+			ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}}, PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
+		}
+		r.create(p)
+		r.pass(10 * time.Second)
+		before := r.phase("p", v1.PodRunning)
+		if !before.Status.ContainerStatuses[0].Ready {
+			t.Fatalf("%+v", before.Status)
+		}
+		r.stop()
+		r.fake.Fault("ExecSync", "delay(5s)")
+		w := r.writes()
+		r.start()
+		r.pass(30 * time.Second)
+		after := r.phase("p", v1.PodRunning)
+		if a, b := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || !b.Ready {
+			t.Errorf("%+v became %+v", a, b)
+		}
+		if n := r.writes(); n != w {
+			t.Errorf("%d status writes after a restart, want none\n%s", n-w, r.facts.all())
+		}
+		if n := r.fake.Count("StartContainer"); n != 1 {
+			t.Errorf("%d starts", n)
+		}
+	})
+}
+
+func (r *rig) writes() (n int) {
+	for _, a := range r.api.Actions() {
+		if a.GetVerb() == "patch" && a.GetSubresource() == "status" {
+			n++
+		}
+	}
+	return n
+}
+
+// row: KSL-12
+func TestPodGoneWhileTheKubeletWasAway(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("p", box("app", runs)))
+		r.phase("p", v1.PodRunning)
+		r.stop()
+		if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.pass(5 * time.Second)
+		r.gone("p")
+	})
+}
+
+func TestSameNameWaitsForTheOldPod(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("p", box("app", "trap '' TERM; while true; do sleep 1; done")))
+		r.phase("p", v1.PodRunning)
+		grace := int64(8)
+		old := r.get("p")
+		old.Spec.TerminationGracePeriodSeconds = &grace
+		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), old, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		again := pod("p", box("app", runs))
+		again.UID = types.UID("uid-again")
+		r.create(again)
+		if n := r.fake.Count("RunPodSandbox"); n != 1 {
+			t.Fatalf("%d sandboxes while the old Pod ends", n)
+		}
+		r.pass(9 * time.Second)
+		r.phase("p", v1.PodRunning)
+	})
+}
+
+// row: ISE-24
+// row: TRM-08
+func TestSidecarsStopLastAndBackwards(t *testing.T) {
+	in(t, func(r *rig) {
+		slow := "trap 'sleep 1; exit 0' TERM; while true; do sleep 1; done"
+		always := v1.ContainerRestartPolicyAlways
+		p := pod("p", box("app", slow))
+		p.Spec.InitContainers = []v1.Container{box("s1", slow), box("s2", slow)}
+		p.Spec.InitContainers[0].RestartPolicy, p.Spec.InitContainers[1].RestartPolicy = &always, &always
+		r.create(p)
+		r.phase("p", v1.PodRunning)
+		if s := started(r); s != "s1 s2 app" {
+			t.Errorf("started %s", s)
+		}
+		r.delete("p", 20)
+		r.pass(10 * time.Second)
+		r.gone("p")
+		var order []string
+		for _, l := range strings.Split(r.facts.all(), "\n") {
+			if _, rest, ok := strings.Cut(l, "StopStep: container "); ok {
+				order = append(order, strings.Join(strings.Fields(rest)[:2], ""))
+			}
+		}
+		if got := strings.Join(order, " "); got != "app:TERM: app:stopped s2:TERM: s2:stopped s1:TERM: s1:stopped" {
+			t.Error(got)
+		}
+	})
+}
+
+// row: TRM-05
+// row: TRM-06
+// row: TRM-07
+func TestPreStopUsesTheGraceUp(t *testing.T) {
+	in(t, func(r *rig) {
+		c := box("app", "trap '' TERM; while true; do sleep 1; done")
+		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 60"}}}}
+		r.create(pod("p", c))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 5)
+		r.pass(6800 * time.Millisecond)
+		if r.get("p") == nil {
+			t.Error("ended before the one-off extension of 2 s was over")
+		}
+		r.pass(1500 * time.Millisecond)
+		r.gone("p")
+		if r.events.count("Warning FailedPreStopHook: PreStopHook failed") != 1 {
+			t.Error(r.events.all())
+		}
+	})
+}
+
+// row: PST-27
+func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
+	in(t, func(r *rig) {
+		c := box("app", runs)
+		c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"}, Key: "a"}}}}
+		r.create(pod("p", c))
+		r.pass(15 * time.Second)
+		w := r.phase("p", v1.PodPending).Status.ContainerStatuses[0].State.Waiting
+		if w == nil || w.Reason != "CreateContainerConfigError" || w.Message != `configmap "cfg" not found` {
+			t.Fatalf("%+v\n%s", w, r.facts.all())
+		}
+		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cfg"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(100 * time.Millisecond)
+		r.phase("p", v1.PodRunning)
+	})
+}
+
+// row: PST-05
+func TestCommandThatIsNotThere(t *testing.T) {
+	in(t, func(r *rig) {
+		r.fake.On(crifake.Match{Pod: "p"}, crifake.Script{StartError: `exec: "nosuch": executable file not found in $PATH`})
+		p := pod("p", box("app", ""))
+		p.Spec.RestartPolicy = v1.RestartPolicyNever
+		r.create(p)
+		r.pass(2 * time.Second)
+		st := r.phase("p", v1.PodFailed).Status.ContainerStatuses[0]
+		if e := st.State.Terminated; e == nil || e.ExitCode != 128 || e.Reason != "StartError" {
+			t.Errorf("%+v", st)
+		}
+		if r.events.count("Warning Failed: Error: ") != 1 {
+			t.Error(r.events.all())
+		}
+	})
+}
+
+// row: KSL-09
+func TestCreatedButNotStarted(t *testing.T) {
+	in(t, func(r *rig) {
+		r.fake.Fault("StartContainer", "1*hang->ok")
+		r.create(pod("p", box("app", runs)))
+		r.pass(time.Second)
+		r.stop()
+		r.start()
+		r.pass(5 * time.Second)
+		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+		if n := strings.Count(r.fake.Dump(), "container "); st.RestartCount != 0 {
+			t.Errorf("restarts %d, %d containers\n%s", st.RestartCount, n, r.fake.Dump())
+		}
+	})
+}
+
+// row: PWK-07
+func TestDeletionInterruptsThePull(t *testing.T) {
+	in(t, func(r *rig) {
+		r.fake.SetRegistry([]crifake.Image{{Names: []string{"slow:1"}, Pull: time.Hour}})
+		c := box("app", runs)
+		c.Image = "slow:1"
+		r.create(pod("p", c))
+		r.phase("p", v1.PodPending)
+		r.delete("p", 30)
+		r.pass(3 * time.Second)
+		r.gone("p")
+		if n := r.fake.Count("CreateContainer"); n != 0 {
+			t.Errorf("%d containers made after the stop was asked for", n)
+		}
+	})
+}
+
+// row: PRB-10
+func TestLivenessKillsAndRestarts(t *testing.T) {
+	in(t, func(r *rig) {
+		c := box("app", runs)
+		c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}}, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 2}
+		r.create(pod("p", c))
+		r.pass(6 * time.Second)
+		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+		if st.RestartCount != 2 {
+			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.all())
+		}
+		if n := r.events.count("Normal Killing: Container app failed liveness probe, will be restarted"); n < 2 {
+			t.Errorf("%s", r.events.all())
+		}
+	})
+}
+
+// row: ISE-13
+func TestActiveDeadline(t *testing.T) {
+	in(t, func(r *rig) {
+		s := int64(5)
+		p := pod("p", box("app", runs))
+		p.Spec.ActiveDeadlineSeconds = &s
+		r.create(p)
+		r.phase("p", v1.PodRunning)
+		r.pass(6 * time.Second)
+		got := r.phase("p", v1.PodFailed)
+		if got.Status.Reason != "DeadlineExceeded" || got.Status.Message != "Pod was active on the node longer than the specified deadline" {
+			t.Errorf("%+v", got.Status)
+		}
+		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline") != 1 {
+			t.Error(r.events.all())
+		}
+	})
+}
+
+// row: PWK-01
+// row: KSL-32
+func TestOneStuckPodHoldsNobodyUp(t *testing.T) {
+	in(t, func(r *rig) {
+		r.fake.Fault("RunPodSandbox", "1*hang->ok")
+		r.create(pod("stuck", box("app", runs)))
+		r.create(pod("free", box("app", runs)))
+		r.phase("free", v1.PodRunning)
+		r.phase("stuck", v1.PodPending)
+	})
+}
+
+// row: KSL-31
+func TestSettledPodCausesNoCalls(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("p", box("app", runs)))
+		r.phase("p", v1.PodRunning)
+		calls, writes := len(r.fake.Calls()), r.writes()
+		r.pass(50 * time.Second)
+		if n := len(r.fake.Calls()); n != calls {
+			t.Errorf("%d calls of an idle Pod: %v", n-calls, r.fake.Calls()[calls:])
+		}
+		if n := r.writes(); n != writes {
+			t.Errorf("%d writes of an idle Pod", n-writes)
+		}
+	})
+}

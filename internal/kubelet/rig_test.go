@@ -1,0 +1,273 @@
+package kubelet_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+// rig is a node over the fake runtime and client-go's fake API, in virtual time.
+type rig struct {
+	t      *testing.T
+	fake   *crifake.Fake
+	api    *fake.Clientset
+	root   string
+	groups *groups
+	facts  *facts
+	events *told
+	stop   func()
+	k      *kubelet.Kubelet
+}
+
+// in runs a story in virtual time.
+func in(t *testing.T, story func(r *rig)) {
+	t.Helper()
+	root, err := os.MkdirTemp("", "kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, root: root, groups: &groups{has: map[string]bool{}}, facts: &facts{}, events: &told{}}
+		r.fake, err = crifake.Start(crifake.Options{Dir: filepath.Join(root, "cri"), InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}, Registry: []crifake.Image{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.api = fake.NewClientset(&v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+			Status: v1.NodeStatus{
+				Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("110")},
+				Capacity:    v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi")},
+			},
+		})
+		r.start()
+		defer r.fake.Close()
+		defer func() { r.stop() }()
+		story(r)
+	})
+}
+
+// start begins a kubelet; stop ends it as a kill would: containers go on.
+func (r *rig) start() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer(), Journal: r.facts})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	none := ""
+	k, err := kubelet.New(kubelet.Options{
+		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(), RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),
+		HostIPs: func() []string { return []string{"192.0.2.1"} }, Ports: kubelet.Ports{Cgroups: r.groups, Mounts: mount.Plain{}},
+		Config: &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
+		Resources: kubeletresource.Options{CFSQuota: true},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	r.k = k
+	r.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+		client.Close()
+	}
+	synctest.Wait()
+}
+
+// pass lets time go by.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) create(pod *v1.Pod) {
+	r.t.Helper()
+	if _, err := r.api.CoreV1().Pods(pod.Namespace).Create(context.Background(), pod, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.pass(500 * time.Millisecond)
+}
+
+func (r *rig) get(name string) *v1.Pod {
+	r.t.Helper()
+	p, err := r.api.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func (r *rig) delete(name string, grace int64) {
+	r.t.Helper()
+	p := r.get(name).DeepCopy()
+	now := metav1.Now()
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &now, &grace
+	p.Generation++
+	if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// pod makes a Pod that the defaulter has seen.
+func pod(name string, containers ...v1.Container) *v1.Pod {
+	grace := int64(30)
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Generation: 1},
+		Spec:       v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace, DNSPolicy: v1.DNSDefault, Containers: containers},
+		Status:     v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}},
+	}
+	return p
+}
+
+func box(name, script string) v1.Container {
+	return v1.Container{
+		Name: name, Image: "busybox:1", Command: []string{"sh", "-c", script}, ImagePullPolicy: v1.PullIfNotPresent,
+		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+	}
+}
+
+// groups is a cgroup tree in memory.
+type groups struct {
+	mu  sync.Mutex
+	has map[string]bool
+}
+
+func (g *groups) Ensure(p string, _ kubeletresource.Values) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.has[p] = true
+	return nil
+}
+
+func (g *groups) Remove(p string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.has, p)
+	return nil
+}
+
+func (g *groups) List(parent string) ([]string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []string
+	for p := range g.has {
+		if path.Dir(p) == parent {
+			out = append(out, path.Base(p))
+		}
+	}
+	return out, nil
+}
+
+func (g *groups) pods() (out []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p := range g.has {
+		if strings.HasPrefix(path.Base(p), "pod") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// facts is a journal in memory.
+type facts struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (f *facts) Put(ref journal.Ref, fact journal.Fact) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, ref.Name+" "+journal.Kind(fact)+": "+fact.Line())
+}
+
+func (f *facts) all() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.list, "\n")
+}
+
+// told keeps events.
+type told struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (e *told) Event(o runtime.Object, kind, why, message string) {
+	ref := o.(*v1.ObjectReference)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, fmt.Sprintf("%s %s %s %s: %s", ref.Name, ref.FieldPath, kind, why, message))
+}
+func (e *told) Eventf(o runtime.Object, kind, why, format string, args ...any) {
+	e.Event(o, kind, why, fmt.Sprintf(format, args...))
+}
+func (e *told) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, why, format string, args ...any) {
+	e.Eventf(o, kind, why, format, args...)
+}
+
+func (e *told) all() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(e.list, "\n")
+}
+
+func (e *told) count(part string) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.list {
+		if strings.Contains(l, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// killSandbox ends a Pod's sandbox behind the kubelet's back.
+func (r *rig) killSandbox(name string) {
+	r.t.Helper()
+	ctx := context.Background()
+	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	list, err := client.Runtime().ListPodSandbox(ctx, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.Metadata.Name == name {
+			if err := client.Runtime().StopPodSandbox(ctx, s.Id); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}
