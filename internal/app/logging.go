@@ -1,0 +1,44 @@
+package app
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+)
+
+// logging is where the components' log goes and how much of it.
+type logging struct {
+	verbosity int
+	toStderr  bool
+}
+
+func (l *logging) flags(f *pflag.FlagSet) {
+	f.IntVarP(&l.verbosity, "v", "v", 1, "log verbosity; 4 shows the scheduler's scores")
+	f.BoolVar(&l.toStderr, "logtostderr", false, "log to standard error instead of DATA-DIR/gantry.log")
+}
+
+// open starts logging; the returned function flushes and closes.
+func (l *logging) open(dataDir string) (func(), error) {
+	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	for k, v := range map[string]string{"v": fmt.Sprint(l.verbosity), "logtostderr": fmt.Sprint(l.toStderr), "stderrthreshold": "FATAL", "alsologtostderr": "false"} {
+		if err := fs.Set(k, v); err != nil {
+			return nil, err
+		}
+	}
+	if l.toStderr {
+		return klog.Flush, nil
+	}
+	path := filepath.Join(dataDir, "gantry.log")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, withFix(fmt.Errorf("log file: %w", err), "make %s writable, or log with --logtostderr", dataDir)
+	}
+	klog.SetOutput(io.Writer(f))
+	return func() { klog.Flush(); f.Close() }, nil
+}

@@ -1,0 +1,266 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/containerd"
+	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/network"
+)
+
+// engine is the container runtime and the network of a node.
+type engine struct {
+	child  *containerd.Child // nil when the runtime is somebody else's
+	client *cri.Client
+}
+
+// startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is told each step.
+func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(string, ...any)) (*engine, error) {
+	e := &engine{}
+	endpoint := p.runtime
+	if endpoint == "" {
+		if err := p.ownEngine(ctx, e, say); err != nil {
+			return nil, err
+		}
+		endpoint = e.child.Endpoint()
+	}
+	var err error
+	e.client, err = cri.Dial(ctx, cri.Options{Endpoint: endpoint, Journal: sink, ConnectTimeout: 30 * time.Second})
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// ownEngine makes network and containerd side by side.
+func (p *place) ownEngine(ctx context.Context, e *engine, say func(string, ...any)) error {
+	made := make(chan error, 1)
+	go func() {
+		state, err := network.Ensure(ctx, p.networkConfig())
+		if err == nil && state.Own {
+			say("network %s on bridge %s", p.podCIDR, p.bridge)
+		} else if err == nil {
+			say("network of %s", state.ConfFile)
+		}
+		made <- err
+	}()
+	cfg := p.containerdConfig()
+	cfg.OnEvent = func(ev containerd.Event) {
+		switch {
+		case ev.Err != nil:
+			say("containerd %s: %v", ev.What, ev.Err)
+		default:
+			say("containerd %s (pid %d, %s)", ev.What, ev.PID, ev.Took.Round(time.Millisecond))
+		}
+	}
+	var err error
+	e.child, err = containerd.Start(ctx, cfg)
+	if networkErr := <-made; networkErr != nil {
+		err = errors.Join(err, fmt.Errorf("Pod network: %w", networkErr))
+	}
+	if err != nil {
+		e.close()
+	}
+	return missingFix(err)
+}
+
+// missingFix turns what the machine lacks into an error with its remedy.
+func missingFix(err error) error {
+	var missing *containerd.Missing
+	if errors.As(err, &missing) {
+		what := missing.What
+		if missing.Err != nil {
+			what += ": " + missing.Err.Error()
+		}
+		return withFix(errors.New(what), "%s", missing.Fix)
+	}
+	return err
+}
+
+// close leaves containerd and all containers running.
+func (e *engine) close() {
+	if e.client != nil {
+		e.client.Close()
+	}
+	if e.child != nil {
+		e.child.Close()
+	}
+}
+
+func (p *place) containerdConfig() containerd.Config {
+	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.cniConfDir}
+}
+
+func (p *place) networkConfig() network.Config {
+	return network.Config{DataDir: p.dataDir, Bridge: p.bridge, PodCIDR: p.podCIDR, ConfDir: p.cniConfDir, BinDir: filepath.Join(p.binDir, "cni")}
+}
+
+// cgroupRoot holds every cgroup of the instance.
+func (p *place) cgroupRoot() string { return "/gantry-" + instance.ID(p.dataDir) }
+
+// nodeRole is a kubelet and what it stands on.
+type nodeRole struct {
+	place   *place
+	engine  *engine
+	config  *kubeletconfig.KubeletConfiguration
+	client  kubernetes.Interface
+	journal journal.Sink
+	tls     nodeTLS
+	labels  map[string]string
+	taints  []v1.Taint
+	noJoin  bool // --register-node=false
+}
+
+// nodeTLS is how the kubelet's own port is served and who may ask it.
+type nodeTLS struct {
+	options serve.Options // TLS, Authenticator and Authorizer are set
+}
+
+// parts are the running pieces of a node.
+type parts struct {
+	kubelet *kubelet.Kubelet
+	server  *serve.Server
+	report  *nodestatus.Reporter
+}
+
+// build joins the kubelet with its hands.
+func (n *nodeRole) build() (*parts, error) {
+	p := n.place
+	tree, err := cgroup.Open(cgroup.Options{Root: p.cgroupRoot()})
+	if err != nil {
+		return nil, err
+	}
+	machine, err := proc.Read("/")
+	if err != nil {
+		return nil, fmt.Errorf("reading this machine: %w", err)
+	}
+	disk, err := proc.StatFS(p.dataDir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the file system of %s: %w", p.dataDir, err)
+	}
+	allocatable := n.allocatable()
+	k, err := kubelet.New(kubelet.Options{
+		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
+		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: filepath.Join(p.dataDir, "kubelet", "logs"),
+		HostIPs:   func() []string { return []string{p.nodeIP} },
+		Resources: kubeletresource.Options{Root: p.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config)},
+		Journal:   n.journal,
+		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Probing: n.engine.client.Probing()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	report, err := nodestatus.New(nodestatus.Options{
+		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: int64(n.config.MaxPods),
+		Identity: nodestatus.Identity{
+			Name: p.nodeName, Labels: n.labels, Taints: n.taints,
+			Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.nodeIP}},
+		},
+		Machine: nodestatus.Machine{
+			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.Bytes,
+			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
+		},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.engine.client.Images(), Allocatable: allocatable},
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := n.tls.options
+	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
+	o.Configz = func() any { return n.config }
+	server, err := serve.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &parts{k, server, report}, nil
+}
+
+func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
+	if c.PodPidsLimit == nil {
+		return 0
+	}
+	return *c.PodPidsLimit
+}
+
+// allocatable takes what the configuration reserves off a node's capacity.
+func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
+	list := func(m map[string]string) v1.ResourceList {
+		out := v1.ResourceList{}
+		for name, text := range m {
+			if q, err := resource.ParseQuantity(text); err == nil {
+				out[v1.ResourceName(name)] = q
+			}
+		}
+		return out
+	}
+	reserved := kubeletresource.Reserved{System: list(n.config.SystemReserved), Kube: list(n.config.KubeReserved)}
+	return func(capacity v1.ResourceList) v1.ResourceList { return kubeletresource.Allocatable(capacity, reserved) }
+}
+
+// run works until ctx ends.
+func (x *parts) run(ctx context.Context) error {
+	return together(ctx,
+		func(ctx context.Context) error { return x.server.Run(ctx) },
+		func(ctx context.Context) error { return x.report.Run(ctx) },
+		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
+	)
+}
+
+// together runs all until one fails or ctx ends, and then ends the others.
+func together(ctx context.Context, runs ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(runs))
+	for _, run := range runs {
+		go func() {
+			err := run(ctx)
+			if err != nil {
+				cancel()
+			}
+			errs <- err
+		}()
+	}
+	var all []error
+	for range runs {
+		if err := <-errs; err != nil && !errors.Is(err, context.Canceled) {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// cgroups lets the kubelet write to the instance's tree.
+type cgroups struct{ tree *cgroup.Tree }
+
+func (c cgroups) Ensure(path string, v kubeletresource.Values) error {
+	return c.tree.Ensure(path, cgroup.Values(v))
+}
+func (c cgroups) Remove(path string) error             { return c.tree.Remove(path) }
+func (c cgroups) List(parent string) ([]string, error) { return c.tree.List(parent) }
+
+// clientFor makes a clientset that is not throttled: the API server has its own ways to defend itself.
+func clientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.UserAgent = -1, agent
+	return kubernetes.NewForConfig(own)
+}

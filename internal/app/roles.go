@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/gantry-project/gantry/internal/control"
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/journal/ring"
+)
+
+// newServer is the API server alone.
+func newServer(io IO) *cobra.Command {
+	p, l := &place{}, &logging{}
+	c := &cobra.Command{
+		Use: "server", Short: "Run the API server alone, with etcd inside or outside; needs no privileges",
+		Example: "  gantry server --data-dir ~/gantry\n  gantry server --etcd-servers https://10.0.0.5:2379",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := p.complete(); err != nil {
+				return err
+			}
+			return p.runServer(c.Context(), l, newProgress(io.Out))
+		},
+	}
+	p.dataFlag(c.Flags())
+	p.serverFlags(c.Flags())
+	c.Flags().StringVar(&p.nodeName, "node-name", "", "name for the certificates of a first node (default: the host's name)")
+	c.Flags().StringVar(&p.nodeIP, "advertise-address", "", "address under which Pods and nodes reach the server (default: that of the default route)")
+	l.flags(c.Flags())
+	return c
+}
+
+func (p *place) runServer(ctx context.Context, l *logging, out *progress) error {
+	if err := requirePort(p.bindAddress, p.securePort, "--secure-port"); err != nil {
+		return err
+	}
+	lock, err := lockDataDir(p.dataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	closeLog, err := l.open(p.dataDir)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	debug.SetGCPercent(memoryShare)
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(p.dataDir, "journal")})
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	files, err := p.certificates()
+	if err != nil {
+		return err
+	}
+	if err := p.kubeconfigs(files); err != nil {
+		return err
+	}
+	server, err := p.newServer(ctx, files, log)
+	if err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-server.Ready():
+			out.step("API server ready at %s", p.serverURL())
+			out.step("kubeconfigs for administrator, scheduler, controllers and node in %s", p.dataDir)
+		case <-ctx.Done():
+		}
+	}()
+	return server.Run(ctx)
+}
+
+// role is a component that runs against an API server it reaches by kubeconfig.
+type role struct {
+	kubeconfig string
+	elect      bool
+	identity   string
+	logging
+}
+
+func (r *role) command(c *cobra.Command, run func(ctx context.Context, cfg *rest.Config) error) *cobra.Command {
+	c.Args = cobra.NoArgs
+	f := c.Flags()
+	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (required)")
+	f.BoolVar(&r.elect, "leader-elect", true, "work only while holding the lease, so that several may run")
+	r.logging.flags(f)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if r.kubeconfig == "" {
+			return usageError{fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help")}
+		}
+		r.toStderr = true
+		if _, err := r.logging.open(""); err != nil {
+			return err
+		}
+		cfg, _, err := restConfig(r.kubeconfig)
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), cfg)
+	}
+	return c
+}
+
+// lead runs work while this process holds the lease of that name in kube-system; it returns when the lease is lost or ctx ends.
+func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work func(context.Context) error) error {
+	if !r.elect {
+		return work(ctx)
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, Client: client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity()}},
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true, Name: name,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { done <- work(ctx); cancel() },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(ctx)
+	select {
+	case err := <-done:
+		return err
+	default:
+		return nil // never led
+	}
+}
+
+func newScheduler(io IO) *cobra.Command {
+	r := &role{}
+	config := ""
+	c := r.command(&cobra.Command{
+		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
+		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
+	}, func(ctx context.Context, cfg *rest.Config) error {
+		return r.lead(ctx, cfg, "kube-scheduler", func(ctx context.Context) error { return runScheduler(ctx, cfg, config, journal.Discard{}) })
+	})
+	c.Flags().StringVar(&config, "config", "", "KubeSchedulerConfiguration file")
+	return c
+}
+
+func newControllers(io IO) *cobra.Command {
+	r := &role{}
+	ca := ""
+	c := r.command(&cobra.Command{
+		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
+		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
+	}, func(ctx context.Context, cfg *rest.Config) error {
+		return r.lead(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error { return runControllers(ctx, cfg, ca, journal.Discard{}) })
+	})
+	c.Flags().StringVar(&ca, "root-ca-file", "", "certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
+	return c
+}
+
+// runControllers runs every controller until ctx ends.
+func runControllers(ctx context.Context, cfg *rest.Config, caFile string, sink journal.Sink) error {
+	client, err := clientFor(cfg, "controllers")
+	if err != nil {
+		return err
+	}
+	meta, err := metadata.NewForConfig(metadata.ConfigFor(unthrottled(cfg, "controllers")))
+	if err != nil {
+		return err
+	}
+	ca := cfg.CAData
+	if caFile != "" {
+		if ca, err = readCA(caFile); err != nil {
+			return err
+		}
+	} else if len(ca) == 0 && cfg.CAFile != "" {
+		if ca, err = readCA(cfg.CAFile); err != nil {
+			return err
+		}
+	}
+	control.Run(ctx, loop.Deps{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0), Journal: sink, RootCA: ca})
+	return nil
+}
+
+func unthrottled(cfg *rest.Config, agent string) *rest.Config {
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.UserAgent = -1, agent
+	return own
+}

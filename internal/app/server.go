@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/pki"
+)
+
+// certificates makes or renews everything below DATA-DIR/pki.
+func (p *place) certificates() (*pki.Files, error) {
+	files, err := pki.Ensure(filepath.Join(p.dataDir, "pki"), pki.Options{
+		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(), ExtraNames: []string{p.nodeIP, "127.0.0.1", "localhost"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	return files, nil
+}
+
+// kubeconfigs writes the administrator's kubeconfig and those of the components, each 0600.
+func (p *place) kubeconfigs(files *pki.Files) error {
+	ca, err := os.ReadFile(files.CA.Cert)
+	if err != nil {
+		return err
+	}
+	for _, k := range []struct {
+		path string
+		pair pki.Pair
+	}{
+		{kubeconfigIn(p.dataDir), files.Admin},
+		{filepath.Join(p.dataDir, "scheduler.kubeconfig"), files.Scheduler},
+		{filepath.Join(p.dataDir, "controllers.kubeconfig"), files.ControllerManager},
+		{filepath.Join(p.dataDir, "kubelet.kubeconfig"), files.Node},
+	} {
+		cert, err := os.ReadFile(k.pair.Cert)
+		if err != nil {
+			return err
+		}
+		key, err := os.ReadFile(k.pair.Key)
+		if err != nil {
+			return err
+		}
+		if err := pki.WriteKubeconfig(k.path, p.serverURL(), pki.Material{CA: ca, Cert: cert, Key: key}); err != nil {
+			return withFix(fmt.Errorf("kubeconfig %s: %w", k.path, err), "make %s writable", p.dataDir)
+		}
+	}
+	return nil
+}
+
+// newServer builds the API server of this instance.
+func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
+	services, err := netip.ParsePrefix(p.serviceCIDR)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	advertise, _ := netip.ParseAddr(p.nodeIP) // checked in complete
+	kubelets, err := kubeletTransport(files)
+	if err != nil {
+		return nil, err
+	}
+	c := apiserver.Config{
+		DataDir: p.dataDir,
+		Listen:  apiserver.Listen{Address: p.bindAddress, Port: p.securePort, Advertise: advertise},
+		Etcd:    store.Options{Servers: p.etcdServers},
+		Files: apiserver.Files{
+			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
+			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
+			ServiceAccountSigning: files.ServiceAccount.Key,
+		},
+		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{services}},
+		Kubelets: pods.Connections{Kubelet: kubelets},
+		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
+		Access:   access,
+	}
+	s, err := apiserver.New(ctx, c)
+	return s, p.serverError(err)
+}
+
+// serverError attaches the remedy that belongs to a start that failed.
+func (p *place) serverError(err error) error {
+	var port *apiserver.PortTaken
+	var damaged *store.Damaged
+	switch {
+	case errors.As(err, &port):
+		return withFix(fmt.Errorf("port %d on %s is taken", p.securePort, p.bindAddress), "stop the program that listens there (ss -ltnp names it), or choose another port with --secure-port")
+	case errors.As(err, &damaged):
+		return withFix(err, "restore a snapshot into %s, or start anew with another --data-dir", filepath.Join(p.dataDir, "etcd"))
+	}
+	return err
+}
+
+// kubeletTransport carries logs, exec and the like to kubelets, shows the server's client certificate and checks theirs.
+func kubeletTransport(files *pki.Files) (http.RoundTripper, error) {
+	return rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: files.CA.Cert, CertFile: files.KubeletClient.Cert, KeyFile: files.KubeletClient.Key}})
+}
+
+// Users under which the parts of one process speak to the API server: the same as with certificates.
+func schedulerUser() user.Info {
+	return &user.DefaultInfo{Name: user.KubeScheduler, Groups: []string{user.AllAuthenticated}}
+}
+
+func controllersUser() user.Info {
+	return &user.DefaultInfo{Name: user.KubeControllerManager, Groups: []string{user.AllAuthenticated}}
+}
+
+func nodeUser(name string) user.Info {
+	return &user.DefaultInfo{Name: "system:node:" + name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+}
+
+// serving loads a serving pair; client certificates are checked against the CA.
+func serving(pair pki.Pair, clientCA string) (*tls.Config, error) {
+	cert, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("serving certificate %s: %w", pair.Cert, err)
+	}
+	pem, err := os.ReadFile(clientCA)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("client CA %s holds no certificate", clientCA)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}

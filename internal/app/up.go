@@ -1,0 +1,238 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/pki"
+)
+
+// memoryShare is how eagerly memory is given back: idle Gantry lives in about half the memory of Go's default, for a few percent more work.
+const memoryShare = 50
+
+// upCommand is everything on this machine.
+type upCommand struct {
+	place
+	logging
+	node     nodeFlags
+	stopPods bool
+	out      *progress
+}
+
+func newUp(io IO) *cobra.Command {
+	u := &upCommand{}
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole cluster on this machine: API server with etcd, scheduler, controllers, kubelet, container runtime",
+		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a kubeconfig into the data directory and prints each step.\n" +
+			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the same data directory takes them over.",
+		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 --bridge two0 --pod-cidr 10.73.0.0/16\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			u.out = newProgress(io.Out)
+			return u.run(c.Context())
+		},
+	}
+	f := c.Flags()
+	u.dataFlag(f)
+	u.serverFlags(f)
+	u.place.nodeFlags(f)
+	u.node.flags(f)
+	u.logging.flags(f)
+	f.BoolVar(&u.stopPods, "stop-pods", false, "stop all Pods and the container runtime when gantry stops; default: they run on")
+	return c
+}
+
+func (u *upCommand) run(ctx context.Context) error {
+	if err := u.check(); err != nil {
+		return err
+	}
+	lock, err := lockDataDir(u.dataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	closeLog, err := u.open(u.dataDir)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	debug.SetGCPercent(memoryShare)
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.dataDir, "journal")})
+	if err != nil {
+		return withFix(err, "make it writable, or remove it: it only explains the past")
+	}
+	defer log.Close()
+	files, err := u.certificates()
+	if err != nil {
+		return err
+	}
+	if err := u.kubeconfigs(files); err != nil {
+		return err
+	}
+	u.out.step("certificates and kubeconfig %s", kubeconfigIn(u.dataDir))
+	return u.serve(ctx, files, log)
+}
+
+// check refuses early what would fail late.
+func (u *upCommand) check() error {
+	if err := u.complete(); err != nil {
+		return err
+	}
+	if err := requireRoot("gantry up"); err != nil {
+		return err
+	}
+	if err := requireKernel(); err != nil {
+		return err
+	}
+	if err := requirePort(u.bindAddress, u.securePort, "--secure-port"); err != nil {
+		return err
+	}
+	return requirePort(u.bindAddress, u.kubeletPort, "--kubelet-port")
+}
+
+// serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler and controllers, API server, etcd.
+func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
+	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
+	go func() {
+		e, err := u.startEngine(ctx, log.Speaker("kubelet", u.nodeName), u.out.step)
+		engines <- e
+		engineErr <- err
+	}()
+	server, err := u.newServer(ctx, files, log)
+	if err != nil {
+		if e := <-engines; e != nil {
+			e.close()
+		}
+		return err
+	}
+	// The server outlives the parts that use it: it gets its own context.
+	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServer()
+	served := make(chan error, 1)
+	go func() { served <- server.Run(serverCtx) }()
+	select {
+	case <-server.Ready():
+		u.out.step("API server ready at %s", u.serverURL())
+	case err := <-served:
+		return errors.Join(err, closeEngine(<-engines))
+	case <-ctx.Done():
+		stopServer()
+		return errors.Join(<-served, closeEngine(<-engines))
+	}
+	e, err := <-engines, <-engineErr
+	if err == nil {
+		err = u.work(ctx, server, files, e, log, served)
+		err = errors.Join(err, u.leave(ctx, e))
+	}
+	u.out.step("stopping")
+	stopServer()
+	err = errors.Join(err, <-served)
+	u.out.step("stopped")
+	return err
+}
+
+func closeEngine(e *engine) error {
+	if e != nil {
+		e.close()
+	}
+	return nil
+}
+
+// work runs what stands on the API server until ctx ends or one of them fails.
+func (u *upCommand) work(ctx context.Context, server *apiserver.Server, files *pki.Files, e *engine, log *ring.Ring, served chan error) error {
+	nodeClient, err := clientFor(server.InProcess(nodeUser(u.nodeName)), "kubelet")
+	if err != nil {
+		return err
+	}
+	role, err := u.node.role(&u.place, e, nodeClient)
+	if err != nil {
+		return err
+	}
+	role.journal = log.Speaker("kubelet", u.nodeName)
+	if role.tls, err = nodeServing(nodeClient, files); err != nil {
+		return err
+	}
+	x, err := role.build()
+	if err != nil {
+		return err
+	}
+	return together(ctx,
+		func(ctx context.Context) error { return x.run(ctx) },
+		func(ctx context.Context) error {
+			return runScheduler(ctx, server.InProcess(schedulerUser()), u.node.schedulerConfig, log.Speaker("scheduler", ""))
+		},
+		func(ctx context.Context) error {
+			return runControllers(ctx, server.InProcess(controllersUser()), files.CA.Cert, log.Speaker("controllers", ""))
+		},
+		func(ctx context.Context) error { return u.announce(ctx, x) },
+		func(ctx context.Context) error {
+			select {
+			case err := <-served:
+				served <- nil // what serve waits for
+				if err == nil {
+					err = errors.New("the API server stopped")
+				}
+				return err
+			case <-ctx.Done():
+				return nil
+			}
+		},
+	)
+}
+
+func (u *upCommand) announce(ctx context.Context, x *parts) error {
+	select {
+	case <-x.report.Ready():
+		u.out.step("node ready: %s (%s)", u.nodeName, u.nodeIP)
+		u.out.step("use it: export KUBECONFIG=%s; kubectl get pods -A", kubeconfigIn(u.dataDir))
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// leave lets Pods run on, or stops them when that was asked for.
+func (u *upCommand) leave(ctx context.Context, e *engine) error {
+	if !u.stopPods {
+		e.close()
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM) // a second Ctrl-C does not wait for Pods
+	defer stop()
+	n, err := stopSandboxes(ctx, e.client.Runtime())
+	u.out.step("%d Pods stopped", n)
+	if e.child != nil {
+		err = errors.Join(err, e.child.Stop(ctx))
+	}
+	e.client.Close()
+	return err
+}
+
+// kubeVersion is the API level.
+var kubeVersion = version.MustParseGeneric("1.37.2")
+
+// readCA reads the certificate authority that Pods get.
+func readCA(path string) ([]byte, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cluster CA: %w", err)
+	}
+	return pem, nil
+}
+
+var _ kubernetes.Interface
