@@ -2,7 +2,6 @@ package nodestatus
 
 import (
 	"maps"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -14,9 +13,9 @@ const attachDetachAnnotation = "volumes.kubernetes.io/controller-managed-attach-
 // ownLabels are the labels a kubelet gives its node.
 func ownLabels(o Options) map[string]string {
 	l := map[string]string{
-		v1.LabelHostname:   o.Identity.Hostname,
-		v1.LabelOSStable:   "linux",
-		v1.LabelArchStable: o.Machine.Architecture,
+		v1.LabelHostname:        o.Identity.Hostname,
+		v1.LabelOSStable:        "linux",
+		v1.LabelArchStable:      o.Machine.Architecture,
 		"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": o.Machine.Architecture,
 	}
 	maps.Copy(l, o.Identity.Labels)
@@ -68,7 +67,3 @@ func reconcile(found *v1.Node, o Options) *v1.Node {
 }
 
 func equal(a, b any) bool { return apiequality.Semantic.DeepEqual(a, b) }
-
-func cut(name string) (domain, rest string, found bool) { return strings.Cut(name, "/") }
-
-func hasSuffix(s, suffix string) bool { return strings.HasSuffix(s, suffix) }

@@ -73,10 +73,10 @@ type Options struct {
 	Sources  Sources
 	Timing   Timing
 
-	MaxPods        int64  // 110
-	KubeletPort    int32  // 10250
-	KubeletVersion string // v1.37.2
-	MaxImages      int    // nodeStatusMaxImages, 50; negative lists all
+	MaxPods        int64                // 110
+	KubeletPort    int32                // 10250
+	KubeletVersion string               // v1.37.2
+	MaxImages      int                  // nodeStatusMaxImages, 50; negative lists all
 	Events         record.EventRecorder // nil tells nobody
 	Journal        journal.Sink         // nil writes nothing
 }

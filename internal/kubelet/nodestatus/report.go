@@ -80,9 +80,12 @@ func (r *Reporter) Run(ctx context.Context) error {
 // keepStatus looks often until the node is Ready, then at the periods asked for.
 func (r *Reporter) keepStatus(ctx context.Context) {
 	var lastFull time.Time
+	if !r.posted.IsZero() {
+		lastFull = r.posted
+	}
 	for ctx.Err() == nil {
 		now := time.Now()
-		before := r.runtimeReady()
+		before := r.unready()
 		r.askRuntime(ctx)
 		due := now.Sub(lastFull) >= r.o.Timing.StatusEvery
 		nudged := false
@@ -91,7 +94,8 @@ func (r *Reporter) keepStatus(ctx context.Context) {
 			nudged = true
 		default:
 		}
-		if due || nudged || before != r.runtimeReady() || !r.wasReady() {
+		after := r.unready()
+		if due || nudged || before != after || r.posted.IsZero() || after == "" && !r.wasReady() {
 			if err := r.update(ctx); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "Node status was not written; trying again", "node", r.o.Identity.Name)
 			} else if due {
@@ -129,7 +133,8 @@ func (r *Reporter) wasReady() bool {
 	}
 }
 
-func (r *Reporter) runtimeReady() string {
+// unready is why the node is not Ready, empty when it is.
+func (r *Reporter) unready() string {
 	text := ""
 	for _, err := range r.health().problems(time.Now()) {
 		text += err.Error() + "\n"

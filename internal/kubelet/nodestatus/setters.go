@@ -3,6 +3,7 @@ package nodestatus
 import (
 	"fmt"
 	"sort"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -100,8 +101,8 @@ func setCapacity(s *v1.NodeStatus, f Facts) {
 
 // foreign says that a resource is an extended one: it has a domain that is not Kubernetes' own.
 func foreign(name v1.ResourceName) bool {
-	domain, _, found := cut(string(name))
-	return found && domain != "kubernetes.io" && !hasSuffix(domain, ".kubernetes.io")
+	domain, _, found := strings.Cut(string(name), "/")
+	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
 func setInfo(s *v1.NodeStatus, f Facts) {
