@@ -28,9 +28,12 @@ func (r *Recorder) Pod(pod *v1.Pod, eventtype, reason, message string) {
 	r.to.Event(RefOf(pod, ""), eventtype, reason, message)
 }
 
+// Text is what an event says.
+type Text struct{ Type, Reason, Message string }
+
 // Container tells an event about one of a Pod's containers.
-func (r *Recorder) Container(pod *v1.Pod, container, eventtype, reason, message string) {
-	r.to.Event(RefOf(pod, FieldPath(pod, container)), eventtype, reason, message)
+func (r *Recorder) Container(pod *v1.Pod, container string, t Text) {
+	r.to.Event(RefOf(pod, FieldPath(pod, container)), t.Type, t.Reason, t.Message)
 }
 
 // RefOf is the object an event is about; path is the field of a container, or empty.

@@ -4,27 +4,27 @@ import v1 "k8s.io/api/core/v1"
 
 // Created tells that a container was made.
 func (r *Recorder) Created(pod *v1.Pod, container string) {
-	r.Container(pod, container, v1.EventTypeNormal, "Created", "Container created")
+	r.Container(pod, container, Text{v1.EventTypeNormal, "Created", "Container created"})
 }
 
 // Started tells that a container runs.
 func (r *Recorder) Started(pod *v1.Pod, container string) {
-	r.Container(pod, container, v1.EventTypeNormal, "Started", "Container started")
+	r.Container(pod, container, Text{v1.EventTypeNormal, "Started", "Container started"})
 }
 
 // Killing tells that a container is being stopped.
 func (r *Recorder) Killing(pod *v1.Pod, container, why string) {
-	r.Container(pod, container, v1.EventTypeNormal, "Killing", why)
+	r.Container(pod, container, Text{v1.EventTypeNormal, "Killing", why})
 }
 
 // Failed tells that a container could not be made or started.
 func (r *Recorder) Failed(pod *v1.Pod, container, message string) {
-	r.Container(pod, container, v1.EventTypeWarning, "Failed", "Error: "+message)
+	r.Container(pod, container, Text{v1.EventTypeWarning, "Failed", "Error: " + message})
 }
 
 // BackOff tells that a container keeps ending; name is the Pod's full name.
 func (r *Recorder) BackOff(pod *v1.Pod, container, name string) {
-	r.Container(pod, container, v1.EventTypeWarning, "BackOff", "Back-off restarting failed container "+container+" in pod "+name)
+	r.Container(pod, container, Text{v1.EventTypeWarning, "BackOff", "Back-off restarting failed container " + container + " in pod " + name})
 }
 
 // SandboxChanged tells that a sandbox died under its Pod.
@@ -39,7 +39,7 @@ func (r *Recorder) SandboxFailed(pod *v1.Pod, err error) {
 
 // Hook tells that a lifecycle hook failed: FailedPostStartHook or FailedPreStopHook.
 func (r *Recorder) Hook(pod *v1.Pod, container, reason, message string) {
-	r.Container(pod, container, v1.EventTypeWarning, reason, message)
+	r.Container(pod, container, Text{v1.EventTypeWarning, reason, message})
 }
 
 // Deadline tells that the Pod's activeDeadlineSeconds are over.

@@ -45,9 +45,16 @@ type call struct {
 	hooking func(container string, runs bool)
 }
 
-// Do performs one action. hooking is told when a postStart hook begins and ends.
-func (h *Hands) Do(ctx context.Context, pod *v1.Pod, a podplan.Action, seen podplan.Observed, hooking func(string, bool)) error {
-	c := &call{h: h, pod: pod, seen: seen, bench: h.bench(pod.UID), hooking: hooking}
+// Job is what actions are done to.
+type Job struct {
+	Pod     *v1.Pod
+	Seen    podplan.Observed                  // on which the actions were decided
+	Hooking func(container string, runs bool) // told when a postStart hook begins and ends
+}
+
+// Do performs one action.
+func (h *Hands) Do(ctx context.Context, j Job, a podplan.Action) error {
+	c := &call{h: h, pod: j.Pod, seen: j.Seen, bench: h.bench(j.Pod.UID), hooking: j.Hooking}
 	switch a := a.(type) {
 	case podplan.Furnish:
 		return c.furnish(ctx)

@@ -17,13 +17,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// lifecycle runs a hook of a container and returns its failure in upstream's words. A zero deadline means none.
-func (c *call) lifecycle(ctx context.Context, m podplan.Member, id string, h *v1.LifecycleHandler, deadline time.Time) error {
+// lifecycle runs a hook of a container and returns its failure in upstream's words.
+func (c *call) lifecycle(ctx context.Context, m podplan.Member, id string, h *v1.LifecycleHandler) error {
 	who := fmt.Sprintf("for Container %q in Pod %q failed", m.Name, podplan.FullName(c.pod))
 	switch {
 	case h.Exec != nil:
 		var limit time.Duration
-		if !deadline.IsZero() {
+		if deadline, has := ctx.Deadline(); has {
 			limit = max(time.Until(deadline), time.Second)
 		}
 		out, errOut, err := c.h.d.Runtime.ExecSync(ctx, id, h.Exec.Command, limit)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -74,7 +73,7 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	if !hook {
 		return nil
 	}
-	if err := c.lifecycle(ctx, m, id, m.Lifecycle.PostStart, time.Time{}); err != nil {
+	if err := c.lifecycle(ctx, m, id, m.Lifecycle.PostStart); err != nil {
 		c.h.d.Events.Hook(c.pod, a.Name, "FailedPostStartHook", "PostStartHook failed")
 		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: podplan.Grace(c.pod), Event: "FailedPostStartHook", Cause: "postStart hook failed", Hook: true}
 		if stopErr := c.stop(ctx, podplan.Stop{Kills: []podplan.Kill{k}}); stopErr != nil {

@@ -69,7 +69,7 @@ func (c *call) preStop(ctx context.Context, k podplan.Kill, deadline time.Time) 
 	limited, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	step := journal.StopStep{Container: k.Name, Step: "preStop"}
-	if err := c.lifecycle(limited, m, k.ID, m.Lifecycle.PreStop, deadline); err != nil && ctx.Err() == nil {
+	if err := c.lifecycle(limited, m, k.ID, m.Lifecycle.PreStop); err != nil && ctx.Err() == nil {
 		step.Message = err.Error()
 		c.h.d.Events.Hook(c.pod, k.Name, "FailedPreStopHook", "PreStopHook failed")
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/reason"
 )
@@ -19,8 +19,8 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 	defer cancel()
 	results := make(chan result, 1)
 	hooks := make(chan hook)
-	job := job{pod: w.pod(wish), seen: w.life.seen, actions: plan.Do}
-	go w.perform(ctx, job, results, hooks)
+	job := podexec.Job{Pod: w.pod(wish), Seen: w.life.seen, Hooking: func(c string, runs bool) { hooks <- hook{c, runs} }}
+	go func() { results <- w.perform(ctx, job, plan.Do) }()
 	for {
 		select {
 		case h := <-hooks:
@@ -53,20 +53,13 @@ type hook struct {
 	runs      bool
 }
 
-// job is what is carried out, and on which view of the Pod it was decided.
-type job struct {
-	pod     *v1.Pod
-	seen    podplan.Observed
-	actions []podplan.Action
-}
-
 // perform carries actions out in order up to the first that fails.
-func (w *worker) perform(ctx context.Context, j job, results chan<- result, hooks chan<- hook) {
+func (w *worker) perform(ctx context.Context, j podexec.Job, actions []podplan.Action) result {
 	var r result
-	for _, a := range j.actions {
+	for _, a := range actions {
 		err := ctx.Err()
 		if err == nil {
-			err = w.pool.d.Hands.Do(ctx, j.pod, a, j.seen, func(c string, runs bool) { hooks <- hook{c, runs} })
+			err = w.pool.d.Hands.Do(ctx, j, a)
 		}
 		if err != nil {
 			r.failed, r.err = a, err
@@ -74,7 +67,7 @@ func (w *worker) perform(ctx context.Context, j job, results chan<- result, hook
 		}
 		r.done = append(r.done, a)
 	}
-	results <- r
+	return r
 }
 
 // account turns the result of a plan into facts and failed tries.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
@@ -22,8 +23,8 @@ type Looker interface {
 
 // Hands carry out actions; podexec.Hands are some.
 type Hands interface {
-	// Do performs one action. hooking is told when a postStart hook begins and ends. Errors are *reason.Refusal or wrap one.
-	Do(ctx context.Context, pod *v1.Pod, a podplan.Action, seen podplan.Observed, hooking func(container string, runs bool)) error
+	// Do performs one action. Errors are *reason.Refusal or wrap one.
+	Do(ctx context.Context, j podexec.Job, a podplan.Action) error
 	// Refresh brings volumes up to date whose content follows API objects.
 	Refresh(ctx context.Context, pod *v1.Pod) error
 	// Forget drops what the hands remember of a Pod that is gone.
