@@ -21,5 +21,9 @@ func Fill(m volume.Mounts, a volume.Ask, memory bool, p volume.Payload) error {
 	if err := os.Chown(a.Dir, -1, int(*group)); err != nil {
 		return err
 	}
-	return os.Chmod(a.Dir, tidy.Mode|fs.ModeSetgid)
+	st, err := os.Stat(a.Dir)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(a.Dir, st.Mode()&(fs.ModePerm|fs.ModeSticky)|fs.ModeSetgid)
 }

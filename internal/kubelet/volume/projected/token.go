@@ -71,11 +71,12 @@ func (c *cache) request(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTo
 	if err != nil {
 		return held{}, err
 	}
+	life := seconds
 	if got.Spec.ExpirationSeconds != nil {
-		seconds = *got.Spec.ExpirationSeconds // the server may shorten or lengthen it
+		life = *got.Spec.ExpirationSeconds // the server may shorten or lengthen it
 	}
 	expires := got.Status.ExpirationTimestamp.Time
-	return held{got.Status.Token, volume.TokenDue(expires, time.Duration(seconds)*time.Second), expires}, nil
+	return held{got.Status.Token, volume.TokenDue(expires, time.Duration(life)*time.Second), expires}, nil
 }
 
 func (c *cache) forget(dir string) {

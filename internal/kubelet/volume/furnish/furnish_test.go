@@ -1,0 +1,376 @@
+package furnish_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/projected"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// node is one kubelet's furnishing, and what it told.
+type node struct {
+	*furnish.Furnisher
+	o    *volumetest.Objects
+	root string
+
+	mu      sync.Mutex
+	told    []string
+	changed []types.UID
+}
+
+func (n *node) Event(_ runtime.Object, kind, why, message string) {
+	n.note(kind + " " + why + " " + message)
+}
+func (n *node) Put(_ journal.Ref, f journal.Fact) {
+	line := f.Line()
+	if r, ok := f.(journal.VolumeReady); ok {
+		line = "ready " + r.Volume // without its duration
+	}
+	n.note("fact " + line)
+}
+
+func (n *node) note(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = append(n.told, line)
+}
+
+func (n *node) expect(t *testing.T, want ...string) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if d := cmp.Diff(want, n.told); d != "" {
+		t.Error(d)
+	}
+	n.told = nil
+}
+
+func mounts() volume.Mounts {
+	if os.Getuid() == 0 {
+		return mount.Mounter{}
+	}
+	return mount.Plain{}
+}
+
+// start makes a kubelet on root, as after a restart when the root was used before.
+func start(t *testing.T, root string, m volume.Mounts, o *volumetest.Objects) *node {
+	n := &node{o: o, root: root}
+	n.Furnisher = furnish.New(furnish.Deps{
+		Root: root, Objects: o, Mounts: m, Recorder: n, Journal: n,
+		Types: []volume.Type{
+			emptydir.Type{Mounts: m}, hostpath.Type{}, configmap.Type{Mounts: m, Objects: o}, secret.Type{Mounts: m, Objects: o}, projected.New(m, o, o),
+		},
+		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} },
+		Changed: func(uid types.UID) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.changed = append(n.changed, uid)
+		},
+	})
+	t.Cleanup(func() { n.Orphans(t.Context(), func(types.UID) bool { return false }) })
+	return n
+}
+
+func podOf(volumes ...v1.Volume) *v1.Pod {
+	p := volumetest.Pod()
+	p.Spec.Volumes = volumes
+	p.Spec.Containers[0].VolumeMounts = nil
+	for _, v := range volumes {
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: v.Name})
+	}
+	return p
+}
+
+func empty(name string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}
+}
+
+func config(name, object string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: object}}}}
+}
+
+func inMemory(name string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}}
+}
+
+// row: CSI-16
+func TestLife(t *testing.T) {
+	root, o := t.TempDir(), volumetest.NewObjects()
+	o.SetConfig("cfg", "a", "1")
+	o.SetSecret("sec", "s", "2")
+	n := start(t, root, mounts(), o)
+	p := podOf(empty("e"), config("c", "cfg"), inMemory("s"))
+	p.Spec.Volumes = append(p.Spec.Volumes, empty("unused"))
+	got, err := n.Ensure(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "pods", string(p.UID), "volumes")
+	want := map[string]volume.Mounted{
+		"e": {Name: "e", Type: "emptyDir", Path: dir + "/kubernetes.io~empty-dir/e"},
+		"c": {Name: "c", Type: "configMap", Path: dir + "/kubernetes.io~configmap/c", ReadOnly: true},
+		"s": {Name: "s", Type: "secret", Path: dir + "/kubernetes.io~secret/s", ReadOnly: true},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	n.expect(t, "fact ready e", "fact ready c", "fact ready s")
+	if _, err := n.Ensure(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	n.expect(t)
+	os.WriteFile(got["e"].Path+"/kept", []byte("x"), 0o600)
+
+	o.SetConfig("cfg", "a", "changed")
+	if err := n.Refresh(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(got["c"].Path + "/a"); string(b) != "changed" {
+		t.Errorf("after a refresh the file says %q", b)
+	}
+
+	// The kubelet comes back: everything is found again, nothing is lost or doubled.
+	n = start(t, root, mounts(), o)
+	if _, err := n.Ensure(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(got["e"].Path + "/kept"); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := n.Release(t.Context(), p.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "pods", string(p.UID))); !os.IsNotExist(err) {
+		t.Errorf("the Pod's directory is left: %v", err)
+	}
+	if len(o.Held) != 0 {
+		t.Error("objects are held for a Pod that is gone")
+	}
+}
+
+// recordings/pods/volume-configmap-missing
+func TestMissing(t *testing.T) {
+	n := start(t, t.TempDir(), mounts(), volumetest.NewObjects())
+	p := podOf(config("v", "cfg"), empty("e"))
+	const text = `MountVolume.SetUp failed for volume "v" : configmap "cfg" not found`
+	for i := range 2 {
+		_, err := n.Ensure(t.Context(), p)
+		var r *reason.Refusal
+		if !errors.As(err, &r) || r.Code != reason.FailedMount || r.Detail != text || r.Fix == "" {
+			t.Fatalf("got %#v", err)
+		}
+		if i == 0 {
+			n.expect(t, "Warning FailedMount "+text, `fact volume v (configMap) waits: configmap "cfg" not found`, "fact ready e")
+		} else {
+			n.expect(t, "Warning FailedMount "+text) // an event each time, the fact once
+		}
+	}
+	n.o.SetConfig("cfg", "a", "1")
+	if _, err := n.Ensure(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	n.expect(t, "fact ready v")
+	bad := podOf(v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/nonexistent", Type: ptr(v1.HostPathDirectory)}}},
+		v1.Volume{Name: "n", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}})
+	bad.UID = "other"
+	_, err := n.Ensure(t.Context(), bad)
+	var r *reason.Refusal
+	if !errors.As(err, &r) || r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed: /nonexistent is not a directory; MountVolume.SetUp failed for volume "n" : no volume type of this node serves it` {
+		t.Errorf("all that fails is named: %v", err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestOrphans(t *testing.T) {
+	root, o := t.TempDir(), volumetest.NewObjects()
+	o.SetSecret("sec", "s", "1")
+	before := start(t, root, mounts(), o)
+	keep, gone := podOf(inMemory("s")), podOf(inMemory("s"))
+	gone.UID = "gone"
+	for _, p := range []*v1.Pod{keep, gone} {
+		if _, err := before.Ensure(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := start(t, root, mounts(), o) // knows nothing
+	got, err := n.Orphans(t.Context(), func(uid types.UID) bool { return uid == keep.UID })
+	if err != nil || fmt.Sprint(got) != "[gone]" {
+		t.Errorf("released %v %v", got, err)
+	}
+	if e, _ := os.ReadDir(filepath.Join(root, "pods")); len(e) != 1 || e[0].Name() != string(keep.UID) {
+		t.Errorf("left %v", e)
+	}
+	if err := n.Release(t.Context(), "../x"); err == nil {
+		t.Error("a uid that leads out of the directory is taken")
+	}
+}
+
+// What a hostPath or a stray mount shows must never be deleted with the Pod.
+func TestReleaseSparesWhatIsMounted(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	root, host := t.TempDir(), t.TempDir()
+	precious := filepath.Join(host, "precious")
+	os.WriteFile(precious, []byte("mine"), 0o600)
+	n := start(t, root, mounts(), volumetest.NewObjects())
+	p := podOf(empty("e"), v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}})
+	got, err := n.Ensure(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(got["e"].Path, "bind")
+	os.Mkdir(inside, 0o755)
+	if err := mounts().Bind(host, inside, false); err != nil {
+		t.Fatal(err)
+	}
+	at, err := n.Prepare(t.Context(), furnish.SubPath{Pod: p, Container: "c", Volume: got["h"], Path: "precious"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(at); string(b) != "mine" {
+		t.Errorf("the subPath reads %q", b)
+	}
+	if err := n.Release(t.Context(), p.UID); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(precious); err != nil || string(b) != "mine" {
+		t.Fatalf("the host's file: %q %v", b, err)
+	}
+	if points, _ := mounts().Under(root); len(points) != 0 {
+		t.Errorf("still mounted: %v", points)
+	}
+}
+
+// recordings/pods/volume-subpath, volume-subpath-bad
+func TestSubPath(t *testing.T) {
+	n := start(t, t.TempDir(), mounts(), volumetest.NewObjects())
+	p := podOf(empty("v"))
+	got, err := n.Ensure(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vol := got["v"].Path
+	outside := t.TempDir()
+	os.Symlink(outside, filepath.Join(vol, "out"))
+	os.Symlink("../../../..", filepath.Join(vol, "up"))
+	os.Symlink("real", filepath.Join(vol, "in"))
+	os.Mkdir(filepath.Join(vol, "real"), 0o700)
+	for i, tc := range []struct {
+		path string
+		ok   bool
+	}{{"new/deep", true}, {"new/deep", true}, {"in/x", true}, {"out", false}, {"out/x", false}, {"up", false}, {"up/x", false}, {"../x", false}, {"/etc", false}} {
+		at, err := n.Prepare(t.Context(), furnish.SubPath{Pod: p, Container: "c", Index: i, Volume: got["v"], Path: tc.path})
+		var r *reason.Refusal
+		switch {
+		case tc.ok && err != nil:
+			t.Errorf("%s: %v", tc.path, err)
+		case tc.ok:
+			os.WriteFile(filepath.Join(at, "f"), nil, 0o600)
+			if _, err := os.Stat(filepath.Join(vol, tc.path, "f")); err != nil {
+				t.Errorf("%s is not what is at %s: %v", tc.path, at, err)
+			}
+		case !errors.As(err, &r) || r.Code != reason.CreateContainerConfigError || r.Detail != `failed to prepare subPath for volumeMount "v" of container "c"`:
+			t.Errorf("%s: %v", tc.path, err)
+		}
+	}
+	if e, _ := os.ReadDir(outside); len(e) != 0 {
+		t.Errorf("made outside the volume: %v", e)
+	}
+	if st, err := os.Stat(filepath.Join(vol, "new/deep")); err != nil || st.Mode().Perm() != 0o777 {
+		t.Errorf("%v %v, want the volume's mode 0777", st.Mode(), err)
+	}
+	// Again for a restarted container: the same pin.
+	if _, err := n.Prepare(t.Context(), furnish.SubPath{Pod: p, Container: "c", Index: 0, Volume: got["v"], Path: "new/deep"}); err != nil {
+		t.Error(err)
+	}
+	if err := n.Release(t.Context(), p.UID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTokenAsksToBeRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, t.TempDir(), mount.Plain{}, volumetest.NewObjects())
+		p := podOf(v1.Volume{Name: "t", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
+			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}},
+		}}})
+		if _, err := n.Ensure(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(47 * time.Minute)
+		if len(n.changed) != 0 {
+			t.Error("asked too early")
+		}
+		time.Sleep(2 * time.Minute)
+		if fmt.Sprint(n.changed) != fmt.Sprint([]types.UID{p.UID}) {
+			t.Errorf("asked for %v", n.changed)
+		}
+		if err := n.Refresh(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if n.o.Tokens != 2 {
+			t.Errorf("%d tokens made, want a second one", n.o.Tokens)
+		}
+		if err := n.Release(t.Context(), p.UID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour)
+		if len(n.changed) != 1 {
+			t.Errorf("a released Pod is asked to renew its token: %v", n.changed)
+		}
+	})
+}
+
+func TestManyPodsSideBySide(t *testing.T) {
+	o := volumetest.NewObjects()
+	o.SetSecret("sec", "s", "1")
+	n := start(t, t.TempDir(), mounts(), o)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			p := podOf(empty("e"), inMemory("s"))
+			p.UID = types.UID(fmt.Sprint("pod-", i))
+			if _, err := n.Ensure(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+			if err := n.Refresh(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+			if err := n.Release(t.Context(), p.UID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, line := range n.told {
+		if strings.Contains(line, "Warning") {
+			t.Error(line)
+		}
+	}
+}

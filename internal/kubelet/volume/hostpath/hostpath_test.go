@@ -1,0 +1,67 @@
+package hostpath_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
+)
+
+// row: CSI-17
+func TestCheck(t *testing.T) {
+	dir, err := os.MkdirTemp("", "hp") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	at := func(name string) string { return filepath.Join(dir, name) }
+	os.Mkdir(at("dir"), 0o700)
+	os.WriteFile(at("file"), []byte("x"), 0o600)
+	l, err := net.Listen("unix", at("sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	const failed = "hostPath type check failed: "
+	for _, tc := range []struct {
+		path string
+		kind v1.HostPathType
+		err  string
+	}{
+		{at("none"), v1.HostPathUnset, ""},
+		{at("dir"), v1.HostPathDirectory, ""},
+		{at("none"), v1.HostPathDirectory, failed + at("none") + " is not a directory"},
+		{at("file"), v1.HostPathDirectory, failed + at("file") + " is not a directory"},
+		{at("file"), v1.HostPathFile, ""},
+		{at("dir"), v1.HostPathFile, failed + at("dir") + " is not a file"},
+		{at("sock"), v1.HostPathSocket, ""},
+		{at("file"), v1.HostPathSocket, failed + at("file") + " is not a socket file"},
+		{"/dev/null", v1.HostPathCharDev, ""},
+		{at("file"), v1.HostPathCharDev, failed + at("file") + " is not a character device"},
+		{"/dev/null", v1.HostPathBlockDev, failed + "/dev/null is not a block device"},
+		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
+		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
+		{at("file"), v1.HostPathDirectoryOrCreate, failed + at("file") + " is not a directory"},
+		{at("new"), v1.HostPathFileOrCreate, ""},
+		{at("dir"), v1.HostPathFileOrCreate, failed + at("dir") + " is not a file"},
+		{at("no/parent"), v1.HostPathFileOrCreate, "open " + at("no/parent") + ": no such file or directory"},
+		{at("dir") + "/../x", v1.HostPathUnset, "invalid HostPath `" + at("dir") + "/../x`: must not contain '..'"},
+		{at("dir"), "Odd", "Odd is an invalid volume type"},
+	} {
+		err := hostpath.Check(tc.path, &tc.kind)
+		if (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+			t.Errorf("%s as %s: %v, want %s", strings.TrimPrefix(tc.path, dir), tc.kind, err, tc.err)
+		}
+	}
+	if st, err := os.Stat(at("made/deep")); err != nil || !st.IsDir() || st.Mode().Perm() != 0o755 {
+		t.Errorf("made %v %v, want a directory 0755", st, err)
+	}
+	if st, err := os.Stat(at("new")); err != nil || st.Mode().Perm() != 0o644 {
+		t.Errorf("made %v %v, want a file 0644", st, err)
+	}
+}

@@ -1,0 +1,142 @@
+// Package volumetest is the suite every volume type passes, and the objects its tests work with.
+//
+// Chapter: furnished. To use it: a Subject for the type as a row of types_test.go.
+package volumetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+)
+
+// Subject is a type under test, with one volume of it.
+type Subject struct {
+	Type   volume.Type
+	Volume v1.VolumeSource
+	// Content is what a container reads, by path in the volume; nil when the type does not fill it.
+	Content map[string]string
+	// Change alters what the content comes from and returns the content from then on; nil when the type does not refresh.
+	Change func() map[string]string
+	// Writable is true when containers write into the volume.
+	Writable bool
+}
+
+// Run proves what all types promise.
+func Run(t *testing.T, s Subject) {
+	v := &v1.Volume{Name: "v", VolumeSource: s.Volume}
+	t.Run("owns its volumes only", func(t *testing.T) {
+		other := &v1.Volume{VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}
+		if s.Type.Name() == "" || !s.Type.Owns(v) || s.Type.Owns(other) {
+			t.Errorf("type %q owns its volume: %v, one of another type: %v", s.Type.Name(), s.Type.Owns(v), s.Type.Owns(other))
+		}
+		if (s.Change != nil) != s.Type.Refreshes() {
+			t.Errorf("Refreshes is %v", s.Type.Refreshes())
+		}
+	})
+	t.Run("tearing down nothing", func(t *testing.T) {
+		if err := s.Type.TearDown(t.Context(), filepath.Join(t.TempDir(), "none")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("one life", func(t *testing.T) { s.life(t, v) })
+	t.Run("side by side", func(t *testing.T) {
+		root := t.TempDir()
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				a := s.ask(v, filepath.Join(root, fmt.Sprint(i), s.Type.Dir()))
+				if _, err := s.Type.SetUp(t.Context(), a); err != nil {
+					t.Error(err)
+				}
+				if err := s.Type.TearDown(t.Context(), a.Dir); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func (s Subject) life(t *testing.T, v *v1.Volume) {
+	a := s.ask(v, filepath.Join(t.TempDir(), "volumes", s.Type.Dir()))
+	setUp := func() volume.Mounted {
+		t.Helper()
+		m, err := s.Type.SetUp(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := setUp()
+	t.Cleanup(func() { s.Type.TearDown(t.Context(), a.Dir) })
+	if m.Name != v.Name || m.Path == "" && m.Image == "" {
+		t.Errorf("mounted %+v", m)
+	}
+	if s.Type.Dir() != "" && m.Path != a.Dir {
+		t.Errorf("path %s, want %s", m.Path, a.Dir)
+	}
+	s.compare(t, m, s.Content)
+	if s.Writable {
+		if err := os.WriteFile(filepath.Join(m.Path, "written"), []byte("kept"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if again := setUp(); again.Path != m.Path {
+		t.Errorf("the second time it is at %s", again.Path)
+	}
+	s.compare(t, m, s.Content)
+	if s.Writable {
+		if b, err := os.ReadFile(filepath.Join(m.Path, "written")); err != nil || string(b) != "kept" {
+			t.Errorf("a restart of the kubelet lost what a container wrote: %q %v", b, err)
+		}
+	}
+	if s.Change != nil {
+		content := s.Change()
+		setUp()
+		s.compare(t, m, content)
+	}
+	for range 2 {
+		if err := s.Type.TearDown(t.Context(), a.Dir); err != nil {
+			t.Errorf("tear down: %v", err)
+		}
+	}
+	if _, err := os.Lstat(a.Dir); s.Type.Dir() != "" && !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", a.Dir, err)
+	}
+}
+
+func (s Subject) ask(v *v1.Volume, dir string) volume.Ask {
+	return volume.Ask{
+		Pod: Pod(), Volume: v, Dir: filepath.Join(dir, v.Name),
+		Node: volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("2")}},
+	}
+}
+
+func (s Subject) compare(t *testing.T, m volume.Mounted, want map[string]string) {
+	t.Helper()
+	for name, text := range want {
+		if b, err := os.ReadFile(filepath.Join(m.Path, name)); err != nil || string(b) != text {
+			t.Errorf("%s reads %q %v, want %q", name, b, err, text)
+		}
+	}
+}
+
+// Pod is the Pod of the suite.
+func Pod() *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: types.UID("0c5f6a52-5d11-4a27-9a44-6c3f7c5b7a10"), Labels: map[string]string{"app": "x"}},
+		Spec: v1.PodSpec{
+			ServiceAccountName: "default",
+			Containers:         []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v"}}}},
+		},
+	}
+}
