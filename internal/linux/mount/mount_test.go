@@ -1,0 +1,161 @@
+package mount_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+func needRoot(t *testing.T) mount.Mounter {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	return mount.Mounter{}
+}
+
+func TestTmpfs(t *testing.T) {
+	m, dir := needRoot(t), t.TempDir()
+	t.Cleanup(func() { m.Unmount(dir) })
+	if on, err := m.IsMountPoint(dir); on || err != nil {
+		t.Fatal(on, err)
+	}
+	if err := m.Tmpfs(dir, 1<<20, os.ModeSticky|0o777); err != nil {
+		t.Fatal(err)
+	}
+	if on, err := m.IsMountPoint(dir); !on || err != nil {
+		t.Fatal(on, err)
+	}
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC || st.Blocks*uint64(st.Bsize) != 1<<20 {
+		t.Errorf("type %x, size %d", st.Type, st.Blocks*uint64(st.Bsize))
+	}
+	if st, _ := os.Stat(dir); st.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	if err := os.WriteFile(dir+"/f", make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("2 MiB fit into 1 MiB: %v", err)
+	}
+	for range 2 {
+		if err := m.Unmount(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := m.Unmount(dir + "/none"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBindAndUnder(t *testing.T) {
+	m, root := needRoot(t), t.TempDir()
+	source, target := filepath.Join(root, "source"), filepath.Join(root, "a/target")
+	os.Mkdir(source, 0o755)
+	os.MkdirAll(target, 0o755)
+	os.WriteFile(source+"/f", []byte("x"), 0o600)
+	t.Cleanup(func() {
+		points, _ := m.Under(root)
+		for _, p := range points {
+			m.Unmount(p)
+		}
+	})
+	if err := m.Bind(source, target, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(target+"/g", nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("a read-only bind takes writes: %v", err)
+	}
+	if err := os.WriteFile(source+"/g", nil, 0o600); err != nil {
+		t.Error(err)
+	}
+	over := filepath.Join(root, "a")
+	if err := m.Tmpfs(over, 0, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	points, err := m.Under(root)
+	if err != nil || len(points) != 2 || points[0] != over || points[1] != target {
+		t.Errorf("%v %v, want the latest first: %s, %s", points, err, over, target)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	os.Symlink(root, link)
+	if points, err := m.Under(link); err != nil || len(points) != 2 || points[0] != link+"/a" {
+		t.Errorf("by a link: %v %v", points, err)
+	}
+	if points, err := m.Under(root + "/none"); err != nil || len(points) != 0 {
+		t.Error(points, err)
+	}
+}
+
+// The volume's content is the Pod's: no link it makes may lead the kubelet out.
+func TestOpenBeneath(t *testing.T) {
+	outside := t.TempDir()
+	for name, m := range map[string]interface {
+		OpenBeneath(root, sub string, mkdir os.FileMode) (int, error)
+	}{"kernel": mount.Mounter{}, "plain": mount.Plain{}} {
+		root := t.TempDir()
+		os.MkdirAll(root+"/dir/sub", 0o755)
+		os.WriteFile(root+"/file", []byte("x"), 0o600)
+		os.Symlink("dir", root+"/in")
+		os.Symlink(outside, root+"/out")
+		os.Symlink("../..", root+"/dir/up")
+		os.Symlink("/proc/self/root/etc", root+"/magic")
+		os.Symlink("loop", root+"/loop")
+		for _, tc := range []struct {
+			sub string
+			mk  os.FileMode
+			is  string // what is opened, empty for an error
+		}{
+			{"dir/sub", 0, "dir/sub"}, {"file", 0, "file"}, {"in/sub", 0, "dir/sub"}, {".", 0, "."},
+			{"none", 0, ""}, {"none/deep", 0o750, "none/deep"}, {"in/made", 0o750, "dir/made"},
+			{"out", 0, ""}, {"out/x", 0o755, ""}, {"dir/up", 0, ""}, {"dir/up/x", 0o755, ""}, {"magic", 0, ""}, {"magic/x", 0o755, ""},
+			{"..", 0, ""}, {"../x", 0o755, ""}, {"/etc", 0, ""}, {"dir/../../x", 0o755, ""}, {"loop", 0, ""}, {"file/x", 0o755, ""},
+		} {
+			fd, err := m.OpenBeneath(root, tc.sub, tc.mk)
+			if tc.is == "" {
+				if err == nil {
+					t.Errorf("%s: %s is opened", name, tc.sub)
+					unix.Close(fd)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, tc.sub, err)
+				continue
+			}
+			var got, want unix.Stat_t
+			unix.Fstat(fd, &got)
+			unix.Stat(filepath.Join(root, tc.is), &want)
+			if got.Ino != want.Ino || got.Dev != want.Dev {
+				t.Errorf("%s: %s opens something else than %s", name, tc.sub, tc.is)
+			}
+			if tc.mk != 0 && os.FileMode(got.Mode).Perm() != tc.mk {
+				t.Errorf("%s: %s made with mode %o, want %o", name, tc.sub, got.Mode&0o777, tc.mk)
+			}
+			unix.Close(fd)
+		}
+		if e, _ := os.ReadDir(outside); len(e) != 0 {
+			t.Errorf("%s: made outside: %v", name, e)
+		}
+	}
+}
+
+func TestDescriptorsAreClosed(t *testing.T) {
+	count := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
+	root := t.TempDir()
+	os.Symlink("/", root+"/out")
+	before := count()
+	for range 50 {
+		if fd, err := (mount.Mounter{}).OpenBeneath(root, "a/b/c", 0o755); err == nil {
+			unix.Close(fd)
+		}
+		(mount.Mounter{}).OpenBeneath(root, "a/b/out/../../../out/x", 0o755)
+		(mount.Mounter{}).OpenBeneath(root, "out/x", 0o755)
+	}
+	if after := count(); after > before+2 {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
