@@ -371,6 +371,43 @@ func TestImagesComeFromALoopbackMirror(t *testing.T) {
 	cri.remove(pod)
 }
 
+func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
+	n := newNode(t)
+	dir := filepath.Join(n.cfg.DataDir, "images")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := images.Archive(filepath.Join(dir, "busybox.tar"), images.Only(images.Standard(), busybox)); err != nil {
+		t.Fatal(err)
+	}
+	n.start().Close()
+	cri := n.client()
+	status := func() *runtimeapi.Image {
+		r, err := cri.img.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox:1.28"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Image
+	}
+	if status() == nil {
+		t.Fatal("the archive's image is not there")
+	}
+	// An archive is imported once: an image that was removed since stays away until the archive changes.
+	if _, err := cri.img.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: busybox}}); err != nil {
+		t.Fatal(err)
+	}
+	n.start().Close()
+	if status() != nil {
+		t.Error("the archive was imported again")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "broken.tar"), []byte("no archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := containerd.Start(t.Context(), n.cfg); err == nil || !strings.Contains(err.Error(), "mend the archive or take it out of "+dir) {
+		t.Errorf("a broken archive: %v", err)
+	}
+}
+
 func TestStartNamesWhatIsMissing(t *testing.T) {
 	bin := binaries.Dir(t)
 	empty := t.TempDir()

@@ -28,6 +28,8 @@ type Config struct {
 	CNIConfDir, CNIBinDir string
 	// RegistryDir has one directory per registry host with its hosts.toml; default DataDir/containerd/certs.d.
 	RegistryDir string
+	// ImagesDir has image archives that are imported at the start; default DataDir/images.
+	ImagesDir string
 	// Snapshotter is "overlayfs" or "native"; default: overlayfs where the file system of DataDir supports it.
 	Snapshotter string
 	// LogLevel is containerd's; default "info".
@@ -83,6 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.BinDir, filepath.Dir(c.Executable)},
 		{&c.CNIConfDir, filepath.Join(c.DataDir, "cni/net.d")},
 		{&c.RegistryDir, filepath.Join(c.DataDir, "containerd/certs.d")},
+		{&c.ImagesDir, filepath.Join(c.DataDir, "images")},
 		{&c.LogLevel, "info"},
 	} {
 		if *d.field == "" {

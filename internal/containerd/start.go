@@ -62,8 +62,12 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		}
 	}
 	c := &Child{cfg: cfg, snapshotter: host.snapshotter, proc: proc}
-	if err := c.ensurePause(ctx); err != nil {
-		return nil, errors.Join(err, proc.end(ctx, stopGrace))
+	if err := errors.Join(c.ensurePause(ctx), c.preload(ctx)); err != nil {
+		if what == Started {
+			err = errors.Join(err, proc.end(ctx, stopGrace))
+		}
+		proc.release()
+		return nil, err
 	}
 	cfg.tell(Event{What: what, PID: proc.pid, Took: time.Since(begin)})
 	watchCtx, cancel := context.WithCancel(context.Background())
