@@ -33,8 +33,8 @@ type Options struct {
 	Listener net.Listener
 	TLS      *tls.Config // serving certificate; required. Client certificates are asked for whatever ClientAuth says
 
-	Authenticator authenticator.Request // required; see Delegated
-	Authorizer    authorizer.Authorizer // required; see Delegated
+	Authenticator authenticator.Request              // required; see Delegated
+	Authorizer    authorizer.UnconditionalAuthorizer // required; see Delegated
 
 	Pods    Pods                       // required
 	Runtime internalapi.RuntimeService // required

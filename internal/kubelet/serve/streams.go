@@ -1,0 +1,221 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apiproxy "k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/util/proxy"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+	utilexec "k8s.io/utils/exec"
+)
+
+// streamOptions reads which streams the client wants, as the API server passes them on: input, output, error, tty.
+func streamOptions(r *http.Request) (proxy.Options, error) {
+	is := func(name string) bool { return r.FormValue(name) == "1" || r.FormValue(name) == "true" }
+	o := proxy.Options{Stdin: is("input"), Stdout: is("output"), Stderr: is("error"), Tty: is("tty")}
+	if o.Tty {
+		o.Stderr = false // a terminal has one output
+	}
+	if !o.Stdin && !o.Stdout && !o.Stderr {
+		return o, errors.New("you must specify at least 1 of stdin, stdout, stderr")
+	}
+	return o, nil
+}
+
+func (s *Server) podOf(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
+	pod, ok := s.o.Pods.PodByName(r.PathValue("namespace"), r.PathValue("pod"))
+	if !ok {
+		http.Error(w, "pod does not exist", http.StatusNotFound)
+	}
+	return pod, ok
+}
+
+// exec runs a command with streams: the runtime gives a URL, and the client's connection is joined to it.
+func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
+	o, err := streamOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	pod, ok := s.podOf(w, r)
+	if !ok {
+		return
+	}
+	c, err := s.container(r.Context(), pod, r.PathValue("container"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	answer, err := s.o.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
+		ContainerId: c.Id, Cmd: r.URL.Query()["command"], Tty: o.Tty, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	s.join(w, r, answer.Url, o)
+}
+
+// attach joins the client to the streams of the container's own process.
+func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
+	o, err := streamOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	pod, ok := s.podOf(w, r)
+	if !ok {
+		return
+	}
+	c, err := s.container(r.Context(), pod, r.PathValue("container"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	// The process has a terminal or has none, whatever the client asked for.
+	if tty, known := terminal(pod, c.Metadata.GetName()); known {
+		if o.Tty = tty; tty {
+			o.Stderr = false
+		}
+	}
+	answer, err := s.o.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{ContainerId: c.Id, Tty: o.Tty, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	s.join(w, r, answer.Url, o)
+}
+
+func terminal(pod *v1.Pod, name string) (tty, known bool) {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			if c.Name == name {
+				return c.TTY, true
+			}
+		}
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		if c.Name == name {
+			return c.TTY, true
+		}
+	}
+	return false, false
+}
+
+// join connects the upgraded connection of the client to the runtime's streaming server. Runtimes speak SPDY and WebSocket up to v4; a client that
+// speaks WebSocket v5 (kubectl's default) is translated.
+func (s *Server) join(w http.ResponseWriter, r *http.Request, address string, o proxy.Options) {
+	u, err := url.Parse(address)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", address, err), http.StatusInternalServerError)
+		return
+	}
+	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+		proxy.NewStreamTranslatorHandler(u, nil, 0, o).ServeHTTP(w, r)
+		return
+	}
+	through(u).ServeHTTP(w, r)
+}
+
+func through(u *url.URL) *apiproxy.UpgradeAwareHandler {
+	return apiproxy.NewUpgradeAwareHandler(u, nil, false, true, responder{})
+}
+
+// portForward joins the client to ports of the Pod; SPDY inside a WebSocket is unwrapped.
+func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
+	pod, ok := s.podOf(w, r)
+	if !ok {
+		return
+	}
+	box, err := s.sandbox(r.Context(), pod)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	ports, err := forwardedPorts(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer, err := s.o.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: box.Id, Port: ports})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	u, err := url.Parse(answer.Url)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", answer.Url, err), http.StatusInternalServerError)
+		return
+	}
+	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
+		proxy.NewTunnelingHandler(through(u)).ServeHTTP(w, r)
+		return
+	}
+	through(u).ServeHTTP(w, r)
+}
+
+// forwardedPorts reads ?port=80,443, which clients of the older WebSocket protocol send; SPDY names its ports per stream.
+func forwardedPorts(r *http.Request) ([]int32, error) {
+	var out []int32
+	for _, list := range r.URL.Query()["port"] {
+		for _, text := range strings.Split(list, ",") {
+			n, err := strconv.ParseUint(text, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("unable to parse %q as a port: %w", list, err)
+			}
+			if n < 1 {
+				return nil, fmt.Errorf("port %q must be > 0", list)
+			}
+			out = append(out, int32(n))
+		}
+	}
+	return out, nil
+}
+
+// responder answers when the runtime's streaming server cannot be reached.
+type responder struct{}
+
+// Error logs and answers 500.
+func (responder) Error(w http.ResponseWriter, r *http.Request, err error) {
+	klog.FromContext(r.Context()).Error(err, "Error while proxying request")
+	http.Error(w, err.Error(), http.StatusInternalServerError)
+}
+
+// run executes a command to its end and answers with its output.
+func (s *Server) run(w http.ResponseWriter, r *http.Request) {
+	pod, ok := s.podOf(w, r)
+	if !ok {
+		return
+	}
+	c, err := s.container(r.Context(), pod, r.PathValue("container"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out, errOut, err := s.o.Runtime.ExecSync(r.Context(), c.Id, strings.Split(r.FormValue("cmd"), " "), 0)
+	var exit utilexec.CodeExitError
+	if err != nil && !errors.As(err, &exit) {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	_, _ = w.Write(append(out, errOut...))
+	if err != nil {
+		fmt.Fprintf(w, "\n%v", err)
+	}
+}
+
+// checkpoint is refused: no runtime Gantry starts can do it.
+func (s *Server) checkpoint(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "checkpointing containers is not supported: the container runtime runs without criu", http.StatusNotImplemented)
+}
