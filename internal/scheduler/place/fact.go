@@ -9,9 +9,9 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Bounds of a journal fact: beyond Many nodes only Full refusals are written in full and the others counted, and only Best nodes' scores.
+// Bounds of a journal fact: beyond Many nodes only the first Full refusals are written and the others counted, and only the Best nodes' scores.
 const (
-	Many = 500
+	Many = 100
 	Full = 100
 	Best = 20
 )

@@ -37,8 +37,9 @@ type Entry struct {
 	Since        time.Time        // when it last came into the queue
 	First        *time.Time       // when it was first popped
 	BackoffUntil time.Time
-	seq          uint64 // order of arrival, the last tie breaker
-	at           int    // position in its heap
+	Arrived      time.Time // when it came for the first time
+	seq          uint64    // order of arrival, the last tie breaker
+	at           int       // position in its heap
 	gatingEvents []framework.ClusterEvent
 }
 

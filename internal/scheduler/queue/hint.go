@@ -23,9 +23,9 @@ type Event struct {
 type worth int
 
 const (
-	leave worth = iota // the event does not help
-	later              // after its back-off
-	now                // at once: the plugin had said "not yet"
+	leave  worth = iota // the event does not help
+	later               // after its back-off
+	atOnce              // at once: the plugin had said "not yet"
 )
 
 // worth asks the plugins that refused the Pod whether the event helps, and tells whose word decided.
@@ -45,7 +45,7 @@ func (q *Queue) worth(e *Entry, ev Event) (worth, string) {
 			}
 		}
 		if pending {
-			return now, h.Plugin
+			return atOnce, h.Plugin
 		}
 		best, by = later, h.Plugin
 		if len(e.PendingBy) == 0 {

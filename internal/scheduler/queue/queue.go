@@ -92,7 +92,7 @@ func (q *Queue) Add(p *v1.Pod, now time.Time) []Move {
 	}
 	info, _ := snapshot.NewPodInfo(p) // an affinity term that cannot be read is reported when the Pod is judged
 	q.seq++
-	e := &Entry{Info: info, Since: now, seq: q.seq, Rejectors: sets.Set[string]{}, PendingBy: sets.Set[string]{}}
+	e := &Entry{Info: info, Since: now, Arrived: now, seq: q.seq, Rejectors: sets.Set[string]{}, PendingBy: sets.Set[string]{}}
 	q.all[p.UID] = e
 	return []Move{q.put(e, Active, CausePodAdd, "")}
 }

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	config "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+)
+
+// Validate checks a completed configuration; the error names every bad field.
+func Validate(cfg *config.KubeSchedulerConfiguration, known ...string) error {
+	var errs field.ErrorList
+	if n := *cfg.Parallelism; n <= 0 {
+		errs = append(errs, field.Invalid(field.NewPath("parallelism"), n, "should be an integer value greater than zero"))
+	}
+	errs = append(errs, checkPercent(field.NewPath("percentageOfNodesToScore"), cfg.PercentageOfNodesToScore)...)
+	initial, most := *cfg.PodInitialBackoffSeconds, *cfg.PodMaxBackoffSeconds
+	if initial <= 0 {
+		errs = append(errs, field.Invalid(field.NewPath("podInitialBackoffSeconds"), initial, "must be greater than 0"))
+	}
+	if most < initial {
+		errs = append(errs, field.Invalid(field.NewPath("podMaxBackoffSeconds"), most, "must be greater than or equal to PodInitialBackoffSeconds"))
+	}
+	if len(cfg.Extenders) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("extenders"), "extenders are not supported: compile the logic in as a plugin"))
+	}
+	names := map[string]int{}
+	for i := range cfg.Profiles {
+		p := &cfg.Profiles[i]
+		path := field.NewPath("profiles").Index(i)
+		errs = append(errs, checkProfile(path, p, known)...)
+		if p.SchedulerName == nil || *p.SchedulerName == "" {
+			errs = append(errs, field.Required(path.Child("schedulerName"), ""))
+			continue
+		}
+		if _, twice := names[*p.SchedulerName]; twice {
+			errs = append(errs, field.Duplicate(path.Child("schedulerName"), *p.SchedulerName))
+		}
+		names[*p.SchedulerName] = i
+	}
+	errs = append(errs, checkQueueSort(cfg.Profiles)...)
+	return errs.ToAggregate()
+}
+
+func checkPercent(path *field.Path, percent *int32) field.ErrorList {
+	if percent != nil && (*percent < 0 || *percent > 100) {
+		return field.ErrorList{field.Invalid(path, *percent, "not in valid range [0-100]")}
+	}
+	return nil
+}
+
+func checkProfile(path *field.Path, p *config.KubeSchedulerProfile, known []string) field.ErrorList {
+	errs := checkPercent(path.Child("percentageOfNodesToScore"), p.PercentageOfNodesToScore)
+	exists := map[string]bool{}
+	for _, name := range known {
+		exists[name] = true
+	}
+	for _, row := range plugins.All {
+		exists[row.Name] = true
+	}
+	check := func(path *field.Path, s *config.PluginSet) {
+		seen := map[string]bool{}
+		for i, pl := range s.Enabled {
+			at := path.Child("enabled").Index(i)
+			switch {
+			case pl.Name == "":
+				errs = append(errs, field.Required(at.Child("name"), "name the plugin"))
+			case !exists[pl.Name]:
+				errs = append(errs, field.NotFound(at.Child("name"), pl.Name))
+			case seen[pl.Name]:
+				errs = append(errs, field.Duplicate(at.Child("name"), pl.Name))
+			}
+			seen[pl.Name] = true
+			if pl.Weight != nil && *pl.Weight < 0 {
+				errs = append(errs, field.Invalid(at.Child("weight"), *pl.Weight, "must not be negative"))
+			}
+		}
+	}
+	check(path.Child("plugins", "multiPoint"), &p.Plugins.MultiPoint)
+	for _, point := range Points {
+		check(path.Child("plugins", point.Field), point.Of(p.Plugins))
+	}
+	for _, s := range []struct {
+		name string
+		set  config.PluginSet
+	}{{"placementGenerate", p.Plugins.PlacementGenerate}, {"placementScore", p.Plugins.PlacementScore}, {"podGroupPostFilter", p.Plugins.PodGroupPostFilter}} {
+		if len(s.set.Enabled) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("plugins", s.name), "Pod groups are not supported"))
+		}
+	}
+	return append(errs, checkArgs(path.Child("pluginConfig"), p, exists)...)
+}
+
+func checkArgs(path *field.Path, p *config.KubeSchedulerProfile, exists map[string]bool) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i := range p.PluginConfig {
+		c := &p.PluginConfig[i]
+		at := path.Index(i)
+		if seen[c.Name] {
+			errs = append(errs, field.Duplicate(at, c.Name))
+		}
+		seen[c.Name] = true
+		row, builtIn := plugins.Find(c.Name)
+		switch {
+		case !exists[c.Name]:
+			errs = append(errs, field.NotFound(at.Child("name"), c.Name))
+		case builtIn && row.Args == nil:
+			errs = append(errs, field.Forbidden(at.Child("args"), fmt.Sprintf("plugin %s takes no arguments", c.Name)))
+		case builtIn && c.Args.Object != nil:
+			errs = append(errs, row.Args.Validate(at.Child("args"), c.Args.Object)...)
+		}
+	}
+	return errs
+}
+
+// checkQueueSort: one queue, one order.
+func checkQueueSort(profiles []config.KubeSchedulerProfile) field.ErrorList {
+	var errs field.ErrorList
+	first := ""
+	for i := range profiles {
+		for _, p := range profiles[i].Plugins.QueueSort.Enabled {
+			if first == "" {
+				first = p.Name
+			}
+			if p.Name != first {
+				errs = append(errs, field.Invalid(field.NewPath("profiles").Index(i).Child("plugins", "queueSort"), p.Name, "must be the same for all profiles"))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,112 @@
+package plugins
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	config "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/imagelocality"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeaffinity"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodename"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeports"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/noderesources"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeunschedulable"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/podtopologyspread"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/schedulinggates"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/tainttoleration"
+)
+
+// Names of the rows whose factory is in scheduler/bind.
+const (
+	DefaultBinder     = "DefaultBinder"
+	DefaultPreemption = "DefaultPreemption"
+)
+
+// Factory makes a plugin, with upstream's signature for out-of-tree plugins. args are defaulted; those of plugins without an Args row come as *runtime.Unknown.
+type Factory func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error)
+
+// Row is a built-in plugin.
+type Row struct {
+	Name   string
+	Weight int32   // in the default profile; 0 for plugins that do not score
+	New    Factory // nil: the factory is in scheduler/bind
+	Args   *Args   // nil: takes none
+}
+
+// Args is how a plugin's arguments are made, completed and checked.
+type Args struct {
+	New      func() runtime.Object
+	Default  func(runtime.Object)
+	Validate func(*field.Path, runtime.Object) field.ErrorList
+}
+
+// All is the default profile.
+var All = []Row{
+	{Name: schedulinggates.Name, New: plain(schedulinggates.New)},
+	{Name: prioritysort.Name, New: plain(prioritysort.New)},
+	{Name: nodeunschedulable.Name, New: plain(nodeunschedulable.New)},
+	{Name: nodename.Name, New: plain(nodename.New)},
+	{Name: tainttoleration.Name, Weight: 3, New: plain(tainttoleration.New)},
+	{Name: nodeaffinity.Name, Weight: 2, New: with(nodeaffinity.New), Args: &nodeAffinityArgs},
+	{Name: nodeports.Name, New: plain(nodeports.New)},
+	{Name: noderesources.FitName, Weight: 1, New: with(noderesources.NewFit), Args: &fitArgs},
+	{Name: podtopologyspread.Name, Weight: 2, New: newSpread, Args: &spreadArgs},
+	{Name: dynamicresources.Name, New: plain(dynamicresources.New)}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
+	{Name: DefaultPreemption, Args: &preemptionArgs},
+	{Name: noderesources.BalancedName, Weight: 1, New: with(newBalanced), Args: &balancedArgs},
+	{Name: imagelocality.Name, Weight: 1, New: plain(imagelocality.New)},
+	{Name: DefaultBinder},
+}
+
+// Find gives a row by name.
+func Find(name string) (Row, bool) {
+	for _, r := range All {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
+
+func plain[P framework.Plugin](make func() P) Factory {
+	return func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) { return make(), nil }
+}
+
+func with[A runtime.Object, P framework.Plugin](make func(A) (P, error)) Factory {
+	return func(_ context.Context, args runtime.Object, _ framework.Handle) (framework.Plugin, error) {
+		own, ok := args.(A)
+		if !ok {
+			return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+		}
+		return make(own)
+	}
+}
+
+func newBalanced(args *config.NodeResourcesBalancedAllocationArgs) (*noderesources.Balanced, error) {
+	return noderesources.NewBalanced(args), nil
+}
+
+// SelectorFinder is what a Handle may offer besides the framework's methods: the selector of the Service or controller that a Pod belongs to.
+type SelectorFinder interface {
+	SelectorOf(p *v1.Pod) labels.Selector
+}
+
+func newSpread(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	own, ok := args.(*config.PodTopologySpreadArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+	}
+	var find func(*v1.Pod) labels.Selector
+	if f, ok := h.(SelectorFinder); ok {
+		find = f.SelectorOf
+	}
+	return podtopologyspread.New(own, find), nil
+}

@@ -1,0 +1,212 @@
+package plugins
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	config "k8s.io/kube-scheduler/config/v1"
+)
+
+// row makes an Args of typed functions.
+func row[A runtime.Object](make func() A, complete func(A), check func(*field.Path, A) field.ErrorList) Args {
+	return Args{
+		New:      func() runtime.Object { return make() },
+		Default:  func(o runtime.Object) { complete(o.(A)) },
+		Validate: func(p *field.Path, o runtime.Object) field.ErrorList { return check(p, o.(A)) },
+	}
+}
+
+var (
+	nodeAffinityArgs = row(func() *config.NodeAffinityArgs { return &config.NodeAffinityArgs{} }, func(*config.NodeAffinityArgs) {}, checkAffinity)
+	fitArgs          = row(func() *config.NodeResourcesFitArgs { return &config.NodeResourcesFitArgs{} }, completeFit, checkFit)
+	balancedArgs     = row(func() *config.NodeResourcesBalancedAllocationArgs {
+		return &config.NodeResourcesBalancedAllocationArgs{}
+	}, completeBalanced, checkBalanced)
+	spreadArgs     = row(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
+	preemptionArgs = row(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
+)
+
+func checkAffinity(path *field.Path, a *config.NodeAffinityArgs) field.ErrorList {
+	if a.AddedAffinity == nil {
+		return nil
+	}
+	path = path.Child("addedAffinity")
+	var errs field.ErrorList
+	if req := a.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution; req != nil {
+		p := path.Child("requiredDuringSchedulingIgnoredDuringExecution")
+		if _, err := nodeaffinity.NewNodeSelector(req, field.WithPath(p)); err != nil {
+			errs = append(errs, field.Invalid(p, req, err.Error()))
+		}
+	}
+	if pref := a.AddedAffinity.PreferredDuringSchedulingIgnoredDuringExecution; len(pref) > 0 {
+		p := path.Child("preferredDuringSchedulingIgnoredDuringExecution")
+		if _, err := nodeaffinity.NewPreferredSchedulingTerms(pref, field.WithPath(p)); err != nil {
+			errs = append(errs, field.Invalid(p, pref, err.Error()))
+		}
+	}
+	return errs
+}
+
+func cpuAndMemory() []config.ResourceSpec {
+	return []config.ResourceSpec{{Name: string(v1.ResourceCPU), Weight: 1}, {Name: string(v1.ResourceMemory), Weight: 1}}
+}
+
+func completeFit(a *config.NodeResourcesFitArgs) {
+	if a.ScoringStrategy == nil {
+		a.ScoringStrategy = &config.ScoringStrategy{Type: config.LeastAllocated}
+	}
+	completeResources(&a.ScoringStrategy.Resources)
+}
+
+func completeBalanced(a *config.NodeResourcesBalancedAllocationArgs) { completeResources(&a.Resources) }
+
+func completeResources(r *[]config.ResourceSpec) {
+	if len(*r) == 0 {
+		*r = cpuAndMemory()
+	}
+	for i := range *r {
+		if (*r)[i].Weight == 0 {
+			(*r)[i].Weight = 1
+		}
+	}
+}
+
+func checkFit(path *field.Path, a *config.NodeResourcesFitArgs) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range a.IgnoredResources {
+		p := path.Child("ignoredResources").Index(i)
+		for _, msg := range validation.IsQualifiedName(name) {
+			errs = append(errs, field.Invalid(p, name, msg))
+		}
+	}
+	for i, group := range a.IgnoredResourceGroups {
+		p := path.Child("ignoredResourceGroups").Index(i)
+		if strings.Contains(group, "/") {
+			errs = append(errs, field.Invalid(p, group, "resource group name can't contain '/'"))
+		} else {
+			for _, msg := range validation.IsQualifiedName(group) {
+				errs = append(errs, field.Invalid(p, group, msg))
+			}
+		}
+	}
+	s := a.ScoringStrategy
+	if s == nil {
+		return append(errs, field.Required(path.Child("scoringStrategy"), "ScoringStrategy field is required"))
+	}
+	path = path.Child("scoringStrategy")
+	types := []string{string(config.LeastAllocated), string(config.MostAllocated), string(config.RequestedToCapacityRatio)}
+	if !slices.Contains(types, string(s.Type)) {
+		errs = append(errs, field.NotSupported(path.Child("type"), string(s.Type), types))
+	}
+	errs = append(errs, checkResources(path.Child("resources"), s.Resources, 100)...)
+	if r := s.RequestedToCapacityRatio; r != nil || s.Type == config.RequestedToCapacityRatio {
+		var shape []config.UtilizationShapePoint
+		if r != nil {
+			shape = r.Shape
+		}
+		errs = append(errs, checkShape(path.Child("requestedToCapacityRatio", "shape"), shape)...)
+	}
+	return errs
+}
+
+func checkResources(path *field.Path, all []config.ResourceSpec, most int64) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, r := range all {
+		if r.Weight < 1 || r.Weight > most {
+			errs = append(errs, field.Invalid(path.Index(i).Child("weight"), r.Weight, fmt.Sprintf("resource weight of %s not in valid range [1, %d]", r.Name, most)))
+		}
+		if seen[r.Name] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), r.Name))
+		}
+		seen[r.Name] = true
+	}
+	return errs
+}
+
+func checkShape(path *field.Path, shape []config.UtilizationShapePoint) field.ErrorList {
+	if len(shape) == 0 {
+		return field.ErrorList{field.Required(path, "at least one point must be specified")}
+	}
+	var errs field.ErrorList
+	for i, p := range shape {
+		if p.Utilization < 0 || p.Utilization > 100 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "not in valid range [0-100]"))
+		}
+		if i > 0 && shape[i-1].Utilization >= p.Utilization {
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "utilization values must be sorted in increasing order"))
+		}
+		if p.Score < 0 || p.Score > 10 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("score"), p.Score, "not in valid range [0-10]"))
+		}
+	}
+	return errs
+}
+
+func checkBalanced(path *field.Path, a *config.NodeResourcesBalancedAllocationArgs) field.ErrorList {
+	return checkResources(path.Child("resources"), a.Resources, 1)
+}
+
+func completeSpread(a *config.PodTopologySpreadArgs) {
+	if a.DefaultingType == "" {
+		a.DefaultingType = config.SystemDefaulting
+	}
+}
+
+func checkSpread(path *field.Path, a *config.PodTopologySpreadArgs) field.ErrorList {
+	var errs field.ErrorList
+	types := []string{string(config.SystemDefaulting), string(config.ListDefaulting)}
+	if !slices.Contains(types, string(a.DefaultingType)) {
+		errs = append(errs, field.NotSupported(path.Child("defaultingType"), string(a.DefaultingType), types))
+	}
+	list := path.Child("defaultConstraints")
+	if a.DefaultingType == config.SystemDefaulting && len(a.DefaultConstraints) > 0 {
+		errs = append(errs, field.Invalid(list, a.DefaultConstraints, "when .defaultingType is not \"List\", this must be empty"))
+	}
+	for i, c := range a.DefaultConstraints {
+		p := list.Index(i)
+		if c.MaxSkew <= 0 {
+			errs = append(errs, field.Invalid(p.Child("maxSkew"), c.MaxSkew, "not in valid range (0, inf)"))
+		}
+		if c.TopologyKey == "" {
+			errs = append(errs, field.Required(p.Child("topologyKey"), "can not be empty"))
+		}
+		if c.WhenUnsatisfiable != v1.DoNotSchedule && c.WhenUnsatisfiable != v1.ScheduleAnyway {
+			errs = append(errs, field.NotSupported(p.Child("whenUnsatisfiable"), string(c.WhenUnsatisfiable), []string{string(v1.DoNotSchedule), string(v1.ScheduleAnyway)}))
+		}
+		if c.LabelSelector != nil {
+			errs = append(errs, field.Forbidden(p.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
+		}
+	}
+	return errs
+}
+
+func completePreemption(a *config.DefaultPreemptionArgs) {
+	if a.MinCandidateNodesPercentage == nil {
+		a.MinCandidateNodesPercentage = new(int32(10))
+	}
+	if a.MinCandidateNodesAbsolute == nil {
+		a.MinCandidateNodesAbsolute = new(int32(100))
+	}
+}
+
+func checkPreemption(path *field.Path, a *config.DefaultPreemptionArgs) field.ErrorList {
+	var errs field.ErrorList
+	percent, absolute := *a.MinCandidateNodesPercentage, *a.MinCandidateNodesAbsolute
+	if percent < 0 || percent > 100 {
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "not in valid range [0, 100]"))
+	}
+	if absolute < 0 {
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "not in valid range [0, inf)"))
+	}
+	if percent == 0 && absolute == 0 {
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "cannot both be zero"), field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "cannot both be zero"))
+	}
+	return errs
+}
