@@ -86,8 +86,8 @@ func (s *Set) main(k *kind.Kind, o Options) error {
 	}
 	s.stores[gr] = store
 	var served rest.Storage = store
-	if wrap := o.Wrap[gr]; wrap != nil {
-		served = wrap(store)
+	if rules := o.Wrap[gr]; rules != nil {
+		served = wrap(store, rules(store))
 	}
 	s.add(k, k.Resource, served)
 	return nil

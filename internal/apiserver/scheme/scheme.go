@@ -73,8 +73,8 @@ type Scheme struct {
 	Served *runtime.Scheme
 }
 
-// New makes the scheme for the rows given.
-func New(kinds []kind.Kind) (*Scheme, error) {
+// New makes the scheme for the rows given; more adds types of our own.
+func New(kinds []kind.Kind, more ...func(*runtime.Scheme) error) (*Scheme, error) {
 	s := &Scheme{Scheme: runtime.NewScheme(), Served: runtime.NewScheme()}
 	for _, g := range groups() {
 		if err := s.add(g); err != nil {
@@ -86,7 +86,7 @@ func New(kinds []kind.Kind) (*Scheme, error) {
 			return nil, fmt.Errorf("versions of %s: %w", gv, err)
 		}
 	}
-	for _, add := range []func(*runtime.Scheme) error{addEvents, addQueries} {
+	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries}, more...) {
 		if err := add(s.Scheme); err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (s *Scheme) addRow(k *kind.Kind) error {
 		s.AddTypeDefaultingFunc(k.Types.New(), func(o any) { d(o.(runtime.Object)) })
 	}
 	gvk := schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
-	if k.Rules.Fields == nil {
+	if k.Rules.Fields == nil || len(selectable(k)) == 0 {
 		return nil
 	}
 	if gvk.GroupVersion() == eventsv1.SchemeGroupVersion {
@@ -163,10 +163,9 @@ func (s *Scheme) addRow(k *kind.Kind) error {
 
 // fieldLabels lets the selectable fields of a kind through and refuses others in upstream's words.
 func fieldLabels(k *kind.Kind) runtime.FieldLabelConversionFunc {
-	known := map[string]bool{"metadata.name": true, "metadata.namespace": k.Types.Namespaced || k.Group != "" || k.Resource == "nodes"}
-	for f := range k.Rules.Fields(k.Types.New()) {
-		known[f] = f != "name" // indexed by some kinds, never a label of a request
-	}
+	known := selectable(k)
+	known["metadata.name"] = true
+	known["metadata.namespace"] = k.Types.Namespaced || k.Resource == "nodes"
 	name, job := k.Resource, k.Group == "batch"
 	return func(label, value string) (string, string, error) {
 		switch {
@@ -179,4 +178,15 @@ func fieldLabels(k *kind.Kind) runtime.FieldLabelConversionFunc {
 		}
 		return "", "", fmt.Errorf("field label not supported: %s", label)
 	}
+}
+
+// selectable are the fields of a kind that a request may name; "name" is an attribute of some kinds but never a label.
+func selectable(k *kind.Kind) map[string]bool {
+	out := map[string]bool{}
+	for f := range k.Rules.Fields(k.Types.New()) {
+		if f != "name" {
+			out[f] = true
+		}
+	}
+	return out
 }

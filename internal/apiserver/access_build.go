@@ -1,0 +1,68 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+)
+
+// makeAccess asks for the rules of who may do what. In-process identities are always believed, and the server itself may do everything.
+func (b *builder) makeAccess() error {
+	a := &Access{}
+	if b.config.Access != nil {
+		var err error
+		a, err = b.config.Access(AccessDeps{
+			Loopback: b.loopback, Client: b.client, Informers: b.informers, Files: b.config.Files, Lookup: b.find,
+		})
+		if err != nil {
+			return fmt.Errorf("access rules: %w", err)
+		}
+	}
+	if a.Authenticator == nil {
+		a.Authenticator = trustContext{}
+	} else {
+		a.Authenticator = union.New(trustContext{}, a.Authenticator)
+	}
+	privileged := authorizerfactory.NewPrivilegedGroups("system:masters")
+	if a.Authorizer == nil {
+		a.Authorizer, a.RuleResolver = privileged, noRules{}
+	} else {
+		a.Authorizer = mastersFirst{a.Authorizer, privileged}
+	}
+	if a.RuleResolver == nil {
+		a.RuleResolver = noRules{}
+	}
+	b.access = a
+	return nil
+}
+
+// noRules says that nothing can be listed.
+type noRules struct{}
+
+func (noRules) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	return nil, nil, true, nil
+}
+
+// mastersFirst lets the group of masters do everything and asks the rules about all others, whose reasons it passes on unchanged.
+type mastersFirst struct {
+	authorizer.Authorizer
+	masters authorizer.Authorizer
+}
+
+func (m mastersFirst) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if d, reason, err := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {
+		return d, reason, err
+	}
+	return m.Authorizer.Authorize(ctx, a)
+}
+
+func (m mastersFirst) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	if d, _, _ := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {
+		return m.masters.ConditionsAwareAuthorize(ctx, a)
+	}
+	return m.Authorizer.ConditionsAwareAuthorize(ctx, a)
+}

@@ -1,0 +1,78 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apiserver/pkg/admission"
+	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/dynamic"
+	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
+)
+
+// admissionOrder is the order upstream runs admission plugins in. Mutating halves run first in this order, then validating halves.
+func admissionOrder() []string {
+	return []string{
+		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "LimitRanger",
+		"ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook", "PodSecurity", "PodNodeSelector",
+		"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration", "DefaultStorageClass",
+		"StorageObjectInUseProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
+		"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
+		"DenyServiceExternalIPs", "PodTopologyLabels",
+		mutatingPolicy, "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
+	}
+}
+
+const mutatingPolicy = "MutatingAdmissionPolicy"
+
+// makeAdmission chains the library's plugins with those of Access.
+func (b *builder) makeAdmission() error {
+	o := options.NewAdmissionOptions()
+	for _, p := range b.access.Plugins {
+		o.Plugins.Register(p.Name, p.Factory)
+	}
+	o.RecommendedPluginOrder = ordered(o.Plugins.Registered(), admissionOrder())
+	dyn, err := dynamic.NewForConfig(b.loopback)
+	if err != nil {
+		return err
+	}
+	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.authResolver(), b.resolver)}, b.access.Initializers...)
+	err = o.ApplyTo(b.generic, b.informers, b.client, dyn, feature.DefaultFeatureGate, b.generic.EffectiveVersion, init...)
+	if err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	return nil
+}
+
+// ordered sorts plugin names by their place in order; the unknown come before the mutating policies.
+func ordered(names, order []string) []string {
+	place := func(n string) int {
+		if i := slices.Index(order, n); i >= 0 {
+			return 2 * i
+		}
+		return 2*slices.Index(order, mutatingPolicy) - 1
+	}
+	out := slices.Clone(names)
+	slices.SortStableFunc(out, func(a, b string) int { return place(a) - place(b) })
+	return out
+}
+
+// authResolver is how webhooks are authenticated to.
+func (b *builder) authResolver() webhook.AuthenticationInfoResolverWrapper {
+	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, b.loopback, b.generic.TracerProvider)
+}
+
+// makeResolver finds a ready endpoint behind a Service, for webhooks and aggregated API servers: the API server need not be able to reach
+// cluster addresses.
+func (b *builder) makeResolver() error {
+	slices, err := proxy.NewEndpointSliceIndexerGetter(b.informers.Discovery().V1().EndpointSlices())
+	if err != nil {
+		return err
+	}
+	b.resolver = aggregator.NewEndpointServiceResolver(b.informers.Core().V1().Services().Lister(), slices)
+	return nil
+}

@@ -1,0 +1,136 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+)
+
+// assemble makes the servers of the chain and opens the entrance.
+func (b *builder) assemble() error {
+	var next genericapiserver.DelegationTarget = genericapiserver.NewEmptyDelegate()
+	var crds *apiextensionsapiserver.CustomResourceDefinitions
+	if !b.config.CustomResourcesOff {
+		var err error
+		if crds, err = b.customResources(next); err != nil {
+			return fmt.Errorf("custom resources: %w", err)
+		}
+		next = crds.GenericAPIServer
+	}
+	own, err := b.ownKinds(next)
+	if err != nil {
+		return err
+	}
+	if b.config.AggregatorOff {
+		prepared := own.PrepareRun()
+		b.server.run = prepared.RunWithContext
+		b.server.entrance.open(own.Handler)
+		return nil
+	}
+	agg, err := b.aggregated(own, crds)
+	if err != nil {
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	prepared, err := agg.PrepareRun()
+	if err != nil {
+		return fmt.Errorf("aggregator: %w", err)
+	}
+	b.server.run = func(ctx context.Context) error { return prepared.Run(ctx) }
+	b.server.entrance.open(agg.GenericAPIServer.Handler)
+	return nil
+}
+
+// ownKinds installs the storages of the set.
+func (b *builder) ownKinds(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+	s, err := b.generic.Complete(b.informers).New("gantry", next)
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string]*genericapiserver.APIGroupInfo{}
+	var order []string
+	for _, gv := range b.set.Versions() {
+		if groups[gv.Group] == nil {
+			info := genericapiserver.NewDefaultAPIGroupInfo(gv.Group, b.scheme.Scheme, b.scheme.Parameter, b.scheme.Codecs)
+			groups[gv.Group] = &info
+			order = append(order, gv.Group)
+		}
+		groups[gv.Group].VersionedResourcesStorageMap[gv.Version] = b.set.Storages(gv)
+	}
+	var named []*genericapiserver.APIGroupInfo
+	for _, g := range order {
+		if g == "" {
+			if err := s.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, groups[g]); err != nil {
+				return nil, fmt.Errorf("install the core API: %w", err)
+			}
+			continue
+		}
+		named = append(named, groups[g])
+	}
+	if err := s.InstallAPIGroups(named...); err != nil {
+		return nil, fmt.Errorf("install the API groups: %w", err)
+	}
+	for _, p := range b.access.Paths {
+		if strings.HasSuffix(p.Path, "/") {
+			s.Handler.NonGoRestfulMux.HandlePrefix(p.Path, p.Handler)
+		} else {
+			s.Handler.NonGoRestfulMux.Handle(p.Path, p.Handler)
+		}
+	}
+	return s, nil
+}
+
+// customResources is the server of CustomResourceDefinitions and of what they define.
+func (b *builder) customResources(next genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
+	gv := apiextensionsv1.SchemeGroupVersion
+	g, etcd, err := b.delegate(apiextensionsapiserver.Codecs.LegacyCodec(gv), runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
+	if err != nil {
+		return nil, err
+	}
+	c := apiextensionsapiserver.Config{
+		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
+		ExtraConfig: apiextensionsapiserver.ExtraConfig{
+			CRDRESTOptionsGetter: apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker),
+			MasterCount:          1,
+			AuthResolverWrapper:  b.authResolver(),
+			ServiceResolver:      b.resolver,
+		},
+	}
+	return c.Complete().New(next)
+}
+
+// aggregated is the front of the chain: it knows every group version as an APIService and sends requests to who serves it.
+func (b *builder) aggregated(own *genericapiserver.GenericAPIServer, crds *apiextensionsapiserver.CustomResourceDefinitions) (*aggregator.APIAggregator, error) {
+	gv := apiregistrationv1.SchemeGroupVersion
+	g, _, err := b.delegate(aggregatorscheme.Codecs.LegacyCodec(gv), runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
+	if err != nil {
+		return nil, err
+	}
+	g.SkipOpenAPIInstallation = true // it merges the documents of all servers itself
+	c := aggregator.Config{
+		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
+		ExtraConfig: aggregator.ExtraConfig{
+			ProxyClientCertFile: b.config.Files.ProxyCert, ProxyClientKeyFile: b.config.Files.ProxyKey,
+			ServiceResolver: b.resolver, RejectForwardingRedirects: true,
+		},
+	}
+	agg, err := c.Complete().NewWithDelegate(own)
+	if err != nil {
+		return nil, err
+	}
+	var informers apiextensionsinformers.SharedInformerFactory
+	if crds != nil {
+		informers = crds.Informers
+	}
+	return agg, b.register(agg, own, informers)
+}

@@ -1,0 +1,90 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/klog/v2"
+)
+
+// addHooks adds what runs when the server is up: first objects, and what Access asks for.
+func (b *builder) addHooks() error {
+	seed := func(ctx genericapiserver.PostStartHookContext) error {
+		return retried(ctx, func() error { return b.seed(ctx) })
+	}
+	if err := b.generic.AddPostStartHook("gantry-first-objects", seed); err != nil {
+		return err
+	}
+	for name, hook := range b.access.Hooks {
+		if err := b.generic.AddPostStartHook(name, hook); err != nil {
+			return fmt.Errorf("hook %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// retried runs a step until it succeeds or the server ends: admission refuses writes until its informers have synced.
+func retried(ctx context.Context, step func() error) error {
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wait.C:
+		}
+		err := step()
+		if err == nil {
+			return nil
+		}
+		klog.FromContext(ctx).V(4).Info("First objects are not written yet", "err", err)
+		wait.Reset(10 * time.Millisecond)
+	}
+}
+
+// seed makes the objects every cluster has.
+func (b *builder) seed(ctx context.Context) error {
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		_, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	for _, c := range systemPriorities() {
+		_, err := b.client.SchedulingV1().PriorityClasses().Create(ctx, &c, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("priority class %s: %w", c.Name, err)
+		}
+	}
+	return b.seedService(ctx)
+}
+
+// systemPriorities are the two classes above all that users may make.
+func systemPriorities() []schedulingv1.PriorityClass {
+	return []schedulingv1.PriorityClass{
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical"}, Value: 2000001000,
+			Description: "Used for system critical pods that must not be moved from their current node.",
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: "system-cluster-critical"}, Value: 2000000000,
+			Description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+		},
+	}
+}
+
+// serviceIP is the first address of the service range, the kubernetes Service's.
+func (b *builder) serviceIP() string {
+	cidr := netip.MustParsePrefix(defaultServiceCIDR)
+	if c := b.config.Services.CIDRs; len(c) > 0 {
+		cidr = c[0]
+	}
+	return cidr.Masked().Addr().Next().String()
+}

@@ -1,0 +1,163 @@
+package apiserver
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/options"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/scheme"
+)
+
+// builder puts one server together, step by step.
+type builder struct {
+	config Config
+	server *Server
+
+	kinds     []kind.Kind
+	scheme    *scheme.Scheme
+	set       *registry.Set
+	access    *Access
+	loopback  *restclient.Config
+	client    kubernetes.Interface
+	informers informers.SharedInformerFactory
+	resources *serverstorage.ResourceConfig
+	etcd      *options.EtcdOptions
+	generic   *genericapiserver.Config // what the three servers of the chain copy
+	resolver  aggregator.ServiceResolver
+	advertise netip.Addr
+}
+
+// build makes the chain: aggregator, own kinds, custom resources, nothing.
+func (b *builder) build() error {
+	if err := switchFeatures(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{b.makeScheme, b.makeClients, b.makeAccess, b.makeGeneric, b.makeStorage, b.makeResolver, b.makeAdmission, b.addHooks} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return b.assemble()
+}
+
+func (b *builder) makeScheme() (err error) {
+	if b.kinds, err = Kinds(b.config, b.find); err != nil {
+		return err
+	}
+	b.scheme, err = scheme.New(b.kinds, journal.AddToScheme)
+	return err
+}
+
+// find is Lookup for those who are made before the stores.
+func (b *builder) find(group, resource string) rest.StandardStorage {
+	return b.set.Lookup(group, resource)
+}
+
+func (b *builder) makeClients() (err error) {
+	b.loopback = b.server.entrance.config(loopbackUser())
+	b.loopback.UserAgent = "gantry-apiserver"
+	if b.client, err = kubernetes.NewForConfig(b.loopback); err != nil {
+		return err
+	}
+	b.informers = informers.NewSharedInformerFactory(b.client, 10*time.Minute)
+	return nil
+}
+
+// makeGeneric fills in what all servers of the chain share.
+func (b *builder) makeGeneric() error {
+	g := genericapiserver.NewConfig(b.scheme.Codecs)
+	g.EffectiveVersion = newEffective()
+	g.LoopbackClientConfig = b.loopback
+	b.resources = serverstorage.NewResourceConfig()
+	b.resources.EnableVersions(servedVersions(b.scheme)...)
+	g.MergedResourceConfig = b.resources
+	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
+	g.EnableProfiling = false
+	g.ShutdownSendRetryAfter = true // else open watches hold up the end for a minute
+	g.ShutdownWatchTerminationGracePeriod = time.Second
+	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
+	g.BuildHandlerChainFunc = chain
+	b.openAPI(g)
+	serving, err := b.serving()
+	if err != nil {
+		return err
+	}
+	g.SecureServing = serving
+	if err := b.address(g); err != nil {
+		return err
+	}
+	g.Authentication.Authenticator = b.access.Authenticator
+	g.Authentication.APIAudiences = b.access.Audiences
+	g.Authentication.RequestHeaderConfig = b.access.RequestHeader
+	g.Authorization.Authorizer = b.access.Authorizer
+	g.RuleResolver = b.access.RuleResolver
+	b.generic = g
+	return nil
+}
+
+// chain is the library's chain; innermost, the client's name is kept for facts about writes of Pods.
+func chain(h http.Handler, c *genericapiserver.Config) http.Handler {
+	return genericapiserver.DefaultBuildHandlerChain(rememberAgent(h), c)
+}
+
+// address settles under which address clients are told to come.
+func (b *builder) address(g *genericapiserver.Config) error {
+	b.advertise = b.config.Listen.Advertise
+	if !b.advertise.IsValid() {
+		b.advertise = ownAddress(b.server.listener.Addr())
+	}
+	g.PublicAddress = net.IP(b.advertise.AsSlice())
+	g.ExternalAddress = b.config.Listen.External
+	return nil
+}
+
+// makeStorage opens the way to etcd and makes the storages of all kinds.
+func (b *builder) makeStorage() error {
+	if err := b.openEtcd(); err != nil {
+		return err
+	}
+	wrap := map[schema.GroupResource]func(rest.StandardStorage) rest.Storage{{Resource: "namespaces"}: core.WrapNamespaces}
+	for gr, f := range b.access.Wrap {
+		wrap[gr] = f
+	}
+	set, err := registry.Build(b.kinds, registry.Options{
+		Scheme: b.scheme.Scheme, REST: b.generic.RESTOptionsGetter, Journal: b.config.Journal.Sink, Wrap: wrap, Extra: b.config.Kubelets,
+	})
+	if err != nil {
+		return err
+	}
+	b.set = set
+	if b.config.Journal.Reader != nil {
+		set.Add(journal.GroupVersion, journal.Resource, journal.New(b.config.Journal.Reader, b.config.Journal.Appender))
+	}
+	if b.access.Storages == nil {
+		return nil
+	}
+	more, err := b.access.Storages()
+	if err != nil {
+		return fmt.Errorf("storages of access: %w", err)
+	}
+	for gvr, storage := range more {
+		set.Add(gvr.GroupVersion(), gvr.Resource, storage)
+	}
+	return nil
+}

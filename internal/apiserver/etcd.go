@@ -1,0 +1,56 @@
+package apiserver
+
+import (
+	"fmt"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/options"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+)
+
+// prefixes are the keys of resources that upstream does not keep under their own name.
+func prefixes() map[schema.GroupResource]string {
+	return map[schema.GroupResource]string{
+		{Resource: "replicationcontrollers"}:                "controllers",
+		{Resource: "endpoints"}:                             "services/endpoints",
+		{Resource: "nodes"}:                                 "minions",
+		{Resource: "services"}:                              "services/specs",
+		{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
+	}
+}
+
+// openEtcd makes the way from storages to etcd: protobuf values, upstream's keys.
+func (b *builder) openEtcd() error {
+	backend := storagebackend.NewDefaultConfig(store.Prefix, nil)
+	backend.Transport = b.server.store.Transport
+	b.etcd = options.NewEtcdOptions(backend)
+	encoding := serverstorage.NewDefaultResourceEncodingConfigForEffectiveVersion(b.scheme.Scheme, b.generic.EffectiveVersion)
+	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf, b.scheme.Codecs, encoding, b.resources, prefixes())
+	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
+	factory.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
+	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
+		return fmt.Errorf("storage: %w", err)
+	}
+	return nil
+}
+
+// delegate is the shared configuration for one of the other servers of the chain, whose objects are encoded in its own way.
+func (b *builder) delegate(codec runtime.Codec, versioner runtime.GroupVersioner) (genericapiserver.Config, options.EtcdOptions, error) {
+	g := *b.generic
+	g.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
+	g.RESTOptionsGetter = nil
+	etcd := *b.etcd
+	etcd.StorageConfig.Codec, etcd.StorageConfig.EncodeVersioner = codec, versioner
+	etcd.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
+	etcd.SkipHealthEndpoints = true
+	if err := etcd.ApplyTo(&g); err != nil {
+		return g, etcd, fmt.Errorf("storage: %w", err)
+	}
+	return g, etcd, nil
+}

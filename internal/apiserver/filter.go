@@ -1,0 +1,28 @@
+package apiserver
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry"
+)
+
+// rememberAgent keeps the User-Agent of requests that write Pods.
+func rememberAgent(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := request.RequestInfoFrom(req.Context())
+		if ok && info.Resource == "pods" && info.APIGroup == "" && writes(info.Verb) {
+			req = req.WithContext(registry.WithAgent(req.Context(), req.UserAgent()))
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func writes(verb string) bool {
+	switch verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package apiserver
+
+import (
+	"context"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
+)
+
+// lookup finds another kind's store; nil when it is not served.
+type lookup func(group, resource string) rest.StandardStorage
+
+// Kinds are the rows served, in the order discovery lists their groups. A later row replaces an earlier one of the same resource.
+func Kinds(c Config, find lookup) ([]kind.Kind, error) {
+	low, high := c.Services.NodePortLow, c.Services.NodePortHigh
+	if low == 0 && high == 0 {
+		low, high = 30000, 32767
+	}
+	cidrs := c.Services.CIDRs
+	if len(cidrs) == 0 {
+		cidrs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	}
+	allocator, err := services.New(cidrs, low, high, storedServices(find))
+	if err != nil {
+		return nil, err
+	}
+	var out []kind.Kind
+	for _, area := range [][]kind.Kind{
+		core.Kinds(), pods.Kinds(c.Kubelets), nodes.Kinds(c.Kubelets), services.Kinds(allocator, c.Kubelets),
+		plain.Kinds(),
+		{core.EventsV1()},
+	} {
+		out = append(out, area...)
+	}
+	return out, nil
+}
+
+// storedServices lists every stored Service, for the allocator to learn what is taken.
+func storedServices(find lookup) func(context.Context) ([]corev1.Service, error) {
+	return func(ctx context.Context) ([]corev1.Service, error) {
+		obj, err := find("", "services").List(request.WithNamespace(ctx, ""), &metainternalversion.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return obj.(*corev1.ServiceList).Items, nil
+	}
+}

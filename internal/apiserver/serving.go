@@ -1,0 +1,95 @@
+package apiserver
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	certutil "k8s.io/client-go/util/cert"
+
+	genericfeatures "k8s.io/apiserver/pkg/features"
+
+	"github.com/gantry-project/gantry/internal/apiserver/scheme"
+)
+
+// switchFeatures turns on what the library leaves off. The library's gates are the process's.
+func switchFeatures() error {
+	if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
+		return nil
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) + "=true"); err != nil {
+		return fmt.Errorf("feature CBORServingAndStorage: %w", err)
+	}
+	return nil
+}
+
+// serving is how the port answers: the serving pair and whose client certificates count, both re-read when their files change.
+func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
+	f := b.config.Files
+	out := &genericapiserver.SecureServingInfo{Listener: b.server.listener}
+	var err error
+	if f.Cert == "" {
+		out.Cert, err = selfSigned(b.server.listener.Addr())
+	} else {
+		out.Cert, err = dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", f.Cert, f.Key)
+	}
+	if err != nil {
+		return nil, &BadFile{What: "serving certificate", Path: f.Cert, Err: err}
+	}
+	for name, path := range map[string]string{"client-ca": f.ClientCA, "request-header-ca": f.RequestHeaderCA} {
+		if path == "" {
+			continue
+		}
+		ca, err := dynamiccertificates.NewDynamicCAContentFromFile(name, path)
+		if err != nil {
+			return nil, &BadFile{What: "client certificate authority", Path: path, Err: err}
+		}
+		if out.ClientCA == nil {
+			out.ClientCA = ca
+		} else {
+			out.ClientCA = dynamiccertificates.NewUnionCAContentProvider(out.ClientCA, ca)
+		}
+	}
+	return out, nil
+}
+
+// selfSigned is a certificate for this run only, for servers that are asked in memory or by tests.
+func selfSigned(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, error) {
+	host, _, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return nil, err
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey(host, []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	if err != nil {
+		return nil, err
+	}
+	return dynamiccertificates.NewStaticCertKeyContent("self-signed", cert, key)
+}
+
+// ownAddress is the address clients on other machines reach this one by.
+func ownAddress(listen net.Addr) netip.Addr {
+	if a, ok := listen.(*net.TCPAddr); ok && !a.IP.IsUnspecified() {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok {
+			return ip.Unmap()
+		}
+	}
+	if ip, err := utilnet.ChooseHostInterface(); err == nil {
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			return a.Unmap()
+		}
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+// servedVersions are the group versions of the scheme and of the delegates.
+func servedVersions(s *scheme.Scheme) []schema.GroupVersion {
+	return append(s.Served.PrioritizedVersionsAllGroups(),
+		schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"},
+		schema.GroupVersion{Group: "apiregistration.k8s.io", Version: "v1"},
+	)
+}
