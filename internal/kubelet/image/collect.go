@@ -32,17 +32,24 @@ type Collection struct {
 	Wanted int64 // to be freed to come down to Low; more than Bytes means that it will not be reached
 }
 
-// Collect chooses images to remove: unused, not pinned, the least recently used first, then the longest known. inUse tells whether a container uses the image.
-func Collect(now time.Time, disk Disk, t Thresholds, images []Stored, inUse func(id string) bool) Collection {
+// Store is what there is to choose from.
+type Store struct {
+	Disk   Disk
+	Images []Stored
+	InUse  func(id string) bool // tells whether a container uses the image
+}
+
+// Collect chooses images to remove: unused, not pinned, the least recently used first, then the longest known.
+func Collect(now time.Time, store Store, t Thresholds) Collection {
 	var c Collection
-	used := 100
+	disk, used := store.Disk, 100
 	if disk.Capacity > 0 {
 		used = 100 - int(disk.Available*100/disk.Capacity)
 		if used >= t.High {
 			c.Wanted = max(disk.Capacity*int64(100-t.Low)/100-disk.Available, 0)
 		}
 	}
-	free := slices.DeleteFunc(slices.Clone(images), func(s Stored) bool { return s.Pinned || inUse(s.ID) })
+	free := slices.DeleteFunc(slices.Clone(store.Images), func(s Stored) bool { return s.Pinned || store.InUse(s.ID) })
 	slices.SortStableFunc(free, func(a, b Stored) int {
 		return cmp.Or(a.LastUsed.Compare(b.LastUsed), a.Detected.Compare(b.Detected), cmp.Compare(a.ID, b.ID))
 	})

@@ -162,7 +162,7 @@ func TestCollect(t *testing.T) {
 		"max age whatever the disk says": {image.Disk{Capacity: 100, Available: 90}, image.Thresholds{High: 85, Low: 80, MaxAge: 5*time.Hour + time.Minute}, "[never older]", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := image.Collect(now, tc.disk, tc.t, images, inUse)
+			c := image.Collect(now, image.Store{Disk: tc.disk, Images: images, InUse: inUse}, tc.t)
 			ids := []string{}
 			for _, s := range c.Remove {
 				ids = append(ids, s.ID)

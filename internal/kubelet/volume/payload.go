@@ -19,25 +19,32 @@ type File struct {
 // Payload is the files of a volume by their path in it.
 type Payload map[string]File
 
-// Keys turns an object's data into files: all keys, or the items asked for. mode is the volume's defaultMode. missing words the error for an item that names no key;
-// with optional such an item is left out.
-func Keys(data map[string][]byte, items []v1.KeyToPath, mode int32, optional bool, missing string) (Payload, error) {
+// Source says which keys of an object become files.
+type Source struct {
+	Name     string         // of the object
+	Items    []v1.KeyToPath // none is all keys
+	Mode     int32          // of files whose item has none: the volume's defaultMode
+	Optional bool           // an object or a key that is not there gives no file
+}
+
+// Keys turns an object's data into files. missing words the error for an item that names no key.
+func (s Source) Keys(data map[string][]byte, missing string) (Payload, error) {
 	p := Payload{}
-	if len(items) == 0 {
+	if len(s.Items) == 0 {
 		for name, content := range data {
-			p[name] = File{Data: content, Mode: mode}
+			p[name] = File{Data: content, Mode: s.Mode}
 		}
 		return p, nil
 	}
-	for _, item := range items {
+	for _, item := range s.Items {
 		content, ok := data[item.Key]
 		if !ok {
-			if optional {
+			if s.Optional {
 				continue
 			}
 			return nil, fmt.Errorf("%s: %s", missing, item.Key)
 		}
-		f := File{Data: content, Mode: mode}
+		f := File{Data: content, Mode: s.Mode}
 		if item.Mode != nil {
 			f.Mode = *item.Mode
 		}

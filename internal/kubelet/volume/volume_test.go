@@ -91,7 +91,7 @@ func TestKeys(t *testing.T) {
 		"missing":          {[]v1.KeyToPath{{Key: "nokey", Path: "x"}}, false, nil, "configmap references non-existent config key: nokey"}, // recordings/pods/volume-configmap-item-missing
 		"missing optional": {[]v1.KeyToPath{{Key: "nokey", Path: "x"}}, true, volume.Payload{}, ""},
 	} {
-		got, err := volume.Keys(data, tc.items, 0o644, tc.optional, volume.MissingConfigKey)
+		got, err := volume.Source{Items: tc.items, Mode: 0o644, Optional: tc.optional}.Keys(data, volume.MissingConfigKey)
 		if d := cmp.Diff(tc.want, got); d != "" || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
 			t.Errorf("%s: %v %s", name, err, d)
 		}

@@ -15,6 +15,7 @@ import (
 
 // flight is one pull and all who wait for it.
 type flight struct {
+	key     string
 	done    chan struct{} // closed when got and err are set
 	cancel  context.CancelFunc
 	waiting int // guarded by Puller.mu
@@ -41,9 +42,9 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 	if f == nil {
 		// The pull outlives whoever asked first: it ends when nobody waits any more.
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		f = &flight{done: make(chan struct{}), cancel: cancel}
+		f = &flight{key: key, done: make(chan struct{}), cancel: cancel}
 		p.flights[key] = f
-		go p.run(own, f, key, func() (string, error) { return p.attempts(own, spec, creds, t.Sandbox) }, spec)
+		go p.run(own, f, spec, func() (string, error) { return p.attempts(own, spec, creds, t.Sandbox) })
 	}
 	f.waiting++
 	p.mu.Unlock()
@@ -64,7 +65,7 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 	return pulled{}, ctx.Err()
 }
 
-func (p *Puller) run(ctx context.Context, f *flight, key string, pull func() (string, error), spec *runtimeapi.ImageSpec) {
+func (p *Puller) run(ctx context.Context, f *flight, spec *runtimeapi.ImageSpec, pull func() (string, error)) {
 	defer f.cancel()
 	f.got, f.err = p.inTurn(ctx, pull)
 	if f.err == nil {
@@ -73,8 +74,8 @@ func (p *Puller) run(ctx context.Context, f *flight, key string, pull func() (st
 		}
 	}
 	p.mu.Lock()
-	if p.flights[key] == f {
-		delete(p.flights, key)
+	if p.flights[f.key] == f {
+		delete(p.flights, f.key)
 	}
 	p.mu.Unlock()
 	close(f.done)

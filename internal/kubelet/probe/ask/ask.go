@@ -72,7 +72,7 @@ func (a *Asker) Sync(pod *v1.Pod, podIP string, running []Running) {
 			}
 			key := probe.Key{UID: pod.UID, Container: c.Name, Kind: kind}
 			wanted[key] = true
-			a.keep(key, pod, c, podIP, r)
+			a.keep(key, whom{pod, c, podIP, r})
 		}
 	}
 	for key, w := range a.pods[pod.UID] {
@@ -121,17 +121,17 @@ func (a *Asker) Workers() map[probe.Kind]int {
 }
 
 // keep makes the probe's worker, starts it anew for a new container, or tells it what changed.
-func (a *Asker) keep(key probe.Key, pod *v1.Pod, c *v1.Container, podIP string, r Running) {
+func (a *Asker) keep(key probe.Key, t whom) {
 	w := a.pods[key.UID][key]
-	if w != nil && w.id != r.ID {
+	if w != nil && w.running.ID != t.running.ID {
 		w.stop()
 		w = nil
 	}
 	if w != nil {
-		w.pod, w.container, w.podIP = pod, c, podIP
+		w.pod, w.container, w.podIP = t.pod, t.container, t.podIP
 		return
 	}
-	w = a.newWorker(key, pod, c, podIP, r)
+	w = a.newWorker(key, t)
 	if a.pods[key.UID] == nil {
 		a.pods[key.UID] = map[probe.Key]*worker{}
 	}

@@ -16,14 +16,19 @@ import (
 // tries is how often one question is put when it could not be put.
 const tries = 3
 
-// worker is one probe of one running container. Asker.mu guards it.
-type worker struct {
-	a         *Asker
-	key       probe.Key
-	id        string // the container it belongs to
+// whom is the container that is asked.
+type whom struct {
 	pod       *v1.Pod
 	container *v1.Container
 	podIP     string
+	running   Running
+}
+
+// worker is one probe of one running container. Asker.mu guards it.
+type worker struct {
+	a   *Asker
+	key probe.Key
+	whom
 
 	state   probe.State
 	count   probe.Count
@@ -35,8 +40,8 @@ type worker struct {
 	timer *time.Timer
 }
 
-func (a *Asker) newWorker(key probe.Key, pod *v1.Pod, c *v1.Container, podIP string, r Running) *worker {
-	w := &worker{a: a, key: key, id: r.ID, pod: pod, container: c, podIP: podIP, verdict: probe.Initial(key.Kind)}
+func (a *Asker) newWorker(key probe.Key, t whom) *worker {
+	w, r := &worker{a: a, key: key, whom: t, verdict: probe.Initial(key.Kind)}, t.running
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.state = probe.State{Kind: key.Kind, StartedAt: r.StartedAt}
 	if r.Adopted {
@@ -49,9 +54,9 @@ func (a *Asker) newWorker(key probe.Key, pod *v1.Pod, c *v1.Container, podIP str
 		}
 	}
 	// Sync makes the startup probe's worker before its siblings'.
-	if key.Kind != probe.Startup && c.StartupProbe != nil {
+	if key.Kind != probe.Startup && t.container.StartupProbe != nil {
 		s := a.pods[key.UID][probe.Key{UID: key.UID, Container: key.Container, Kind: probe.Startup}]
-		w.state.Held = s != nil && s.id == r.ID && s.verdict != probe.Good
+		w.state.Held = s != nil && s.running.ID == r.ID && s.verdict != probe.Good
 	}
 	return w
 }
@@ -88,7 +93,7 @@ func (w *worker) ask() {
 	spec := w.spec()
 	t := probe.Target{
 		Probe: probe.Of(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
-		ContainerID: w.id, PodIP: w.podIP, Timeout: spec.Timeout,
+		ContainerID: w.running.ID, PodIP: w.podIP, Timeout: spec.Timeout,
 	}
 	w.a.mu.Unlock()
 

@@ -54,7 +54,9 @@ func (f *Furnisher) bring(ctx context.Context, pod *v1.Pod, due func(volume.Type
 			delete(s.ready, step.Name)
 			err = f.tearDown(ctx, f.dir(pod, step.Plugin, step.Name), step.Plugin)
 		case volume.SetUp:
-			err = f.setUp(ctx, pod, step.Volume, s, due)
+			if t := f.typeOf(step.Volume); t == nil || due(t, s, step.Name) {
+				err = f.setUp(ctx, pod, step.Volume, s)
+			}
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("volume %q: %w", step.Name, ctx.Err())
@@ -74,13 +76,10 @@ func (f *Furnisher) bring(ctx context.Context, pod *v1.Pod, due func(volume.Type
 	return out, nil
 }
 
-func (f *Furnisher) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *state, due func(volume.Type, *state, string) bool) error {
+func (f *Furnisher) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *state) error {
 	t := f.typeOf(v)
 	if t == nil {
 		return fmt.Errorf("no volume type of this node serves it")
-	}
-	if !due(t, s, v.Name) {
-		return nil
 	}
 	begun := time.Now()
 	m, err := t.SetUp(ctx, volume.Ask{Pod: pod, Volume: v, Dir: f.dir(pod, t.Dir(), v.Name), Node: f.d.Node(pod)})

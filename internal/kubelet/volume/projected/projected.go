@@ -82,11 +82,11 @@ func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) 
 	switch {
 	case s.ConfigMap != nil:
 		c := s.ConfigMap
-		p, err := configmap.Read(ctx, t.objects, a.Pod.Namespace, configmap.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
+		p, err := configmap.Read(ctx, t.objects, a.Pod.Namespace, volume.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
 		return p, time.Time{}, err
 	case s.Secret != nil:
 		c := s.Secret
-		p, err := secret.Read(ctx, t.objects, a.Pod.Namespace, secret.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
+		p, err := secret.Read(ctx, t.objects, a.Pod.Namespace, volume.Source{Name: c.Name, Items: c.Items, Mode: mode, Optional: c.Optional != nil && *c.Optional})
 		return p, time.Time{}, err
 	case s.DownwardAPI != nil:
 		p, err := downward.Read(a.Pod, a.Node.Allocatable, s.DownwardAPI.Items, mode)

@@ -39,7 +39,7 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 	if s.DefaultMode != nil {
 		mode = *s.DefaultMode
 	}
-	p, err := Read(ctx, t.Objects, a.Pod.Namespace, Source{s.SecretName, s.Items, mode, s.Optional != nil && *s.Optional})
+	p, err := Read(ctx, t.Objects, a.Pod.Namespace, volume.Source{Name: s.SecretName, Items: s.Items, Mode: mode, Optional: s.Optional != nil && *s.Optional})
 	if err != nil {
 		return volume.Mounted{}, err
 	}
@@ -52,16 +52,8 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 // TearDown removes the directory.
 func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
 
-// Source is which keys of which object are wanted.
-type Source struct {
-	Name     string
-	Items    []v1.KeyToPath
-	Mode     int32
-	Optional bool
-}
-
 // Read makes the files of a Secret. With Optional an object or key that is not there gives no files.
-func Read(ctx context.Context, o volume.Objects, namespace string, s Source) (volume.Payload, error) {
+func Read(ctx context.Context, o volume.Objects, namespace string, s volume.Source) (volume.Payload, error) {
 	c, err := o.GetSecret(ctx, namespace, s.Name)
 	if err != nil {
 		if !s.Optional || !apierrors.IsNotFound(err) {
@@ -69,5 +61,5 @@ func Read(ctx context.Context, o volume.Objects, namespace string, s Source) (vo
 		}
 		c = &v1.Secret{}
 	}
-	return volume.Keys(c.Data, s.Items, s.Mode, s.Optional, volume.MissingSecretKey)
+	return s.Keys(c.Data, volume.MissingSecretKey)
 }

@@ -3,6 +3,7 @@ package volumetest
 import (
 	"context"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -50,33 +51,33 @@ func (o *Objects) SetSecret(name, key, value string) {
 	o.Secrets["ns/"+name] = &v1.Secret{Data: map[string][]byte{key: []byte(value)}}
 }
 
-func find[T any](o *Objects, m map[string]*T, kind, key, name string) (*T, error) {
+func find[T any](o *Objects, m map[string]*T, kind, key string) (*T, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if x := m[key]; x != nil {
 		return x, nil
 	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, path.Base(key))
 }
 
 // GetConfigMap is volume.Objects.
 func (o *Objects) GetConfigMap(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {
-	return find(o, o.Configs, "configmap", namespace+"/"+name, name)
+	return find(o, o.Configs, "configmap", namespace+"/"+name)
 }
 
 // GetSecret is volume.Objects.
 func (o *Objects) GetSecret(_ context.Context, namespace, name string) (*v1.Secret, error) {
-	return find(o, o.Secrets, "secret", namespace+"/"+name, name)
+	return find(o, o.Secrets, "secret", namespace+"/"+name)
 }
 
 // GetClaim is volume.Claims.
 func (o *Objects) GetClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
-	return find(o, o.Claims, "persistentvolumeclaims", namespace+"/"+name, name)
+	return find(o, o.Claims, "persistentvolumeclaims", namespace+"/"+name)
 }
 
 // GetVolume is volume.Claims.
 func (o *Objects) GetVolume(_ context.Context, name string) (*v1.PersistentVolume, error) {
-	return find(o, o.Volumes, "persistentvolumes", name, name)
+	return find(o, o.Volumes, "persistentvolumes", name)
 }
 
 // CreateToken is volume.Tokens: token-1, token-2, …
