@@ -100,7 +100,7 @@ func (b *builder) customResources(next genericapiserver.DelegationTarget) (*apie
 	c := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
-			CRDRESTOptionsGetter: apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker),
+			CRDRESTOptionsGetter: b.server.store.Share(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker)),
 			MasterCount:          1,
 			AuthResolverWrapper:  b.authResolver(),
 			ServiceResolver:      b.resolver,

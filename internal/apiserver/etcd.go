@@ -1,12 +1,16 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -34,9 +38,11 @@ func (b *builder) openEtcd() error {
 	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf, b.scheme.Codecs, encoding, b.resources, prefixes())
 	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
 	factory.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
+	b.checkHealth()
 	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
+	b.generic.RESTOptionsGetter = b.server.store.Share(b.generic.RESTOptionsGetter)
 	return nil
 }
 
@@ -52,5 +58,21 @@ func (b *builder) delegate(codec runtime.Codec, versioner runtime.GroupVersioner
 	if err := etcd.ApplyTo(&g); err != nil {
 		return g, etcd, fmt.Errorf("storage: %w", err)
 	}
+	g.RESTOptionsGetter = b.server.store.Share(g.RESTOptionsGetter)
 	return g, etcd, nil
+}
+
+// checkHealth lets the health endpoints ask an embedded etcd through the client there is; for an external one the library dials its own.
+func (b *builder) checkHealth() {
+	if !b.server.store.Embedded() {
+		return
+	}
+	b.etcd.SkipHealthEndpoints = true
+	ping := func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), 2*time.Second)
+		defer cancel()
+		return b.server.store.Ping(ctx)
+	}
+	b.generic.AddHealthChecks(healthz.NamedCheck("etcd", ping))
+	b.generic.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", ping))
 }

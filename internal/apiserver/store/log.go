@@ -17,6 +17,8 @@ var harmless = []string{
 	"applying request took too long", // the API server traces slow requests itself
 	"the server is already initialized as member before, starting as etcd member...",
 	"failed to serve",
+	"setting up serving from embedded etcd failed.", // at each close
+	"failed to update storage version",              // before the first snapshot
 	"error encountered",
 }
 

@@ -18,6 +18,9 @@ import (
 // Prefix is the root of all keys, upstream's default.
 const Prefix = "/registry"
 
+// compaction is how much history watchers and paged lists can count on, upstream's default.
+const compaction = 5 * time.Minute
+
 // Options choose and tune the store.
 type Options struct {
 	Servers []string // URLs of an external etcd; empty embeds one
@@ -35,6 +38,7 @@ type Store struct {
 	// Transport tells the API server's storage how to dial.
 	Transport storagebackend.TransportConfig
 	embedded  *embed.Etcd
+	shared    *shared
 	release   func()
 }
 
@@ -65,6 +69,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		unlock()
 		return nil, err
 	}
+	s.share(ctx, compaction)
 	closeSocket := s.release
 	s.release = func() { closeSocket(); unlock() }
 	return s, nil
@@ -72,6 +77,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // Close stops an embedded etcd; call it after the API server has ended. It is safe to call more than once.
 func (s *Store) Close() {
+	if s.shared != nil {
+		s.shared.close()
+		s.shared = nil
+	}
 	if s.embedded != nil {
 		s.embedded.Close()
 		s.embedded = nil
@@ -81,6 +90,9 @@ func (s *Store) Close() {
 		s.release = nil
 	}
 }
+
+// Embedded says that etcd runs in this process.
+func (s *Store) Embedded() bool { return s.embedded != nil }
 
 // Failed reports an embedded etcd that stopped by itself; nil for an external one.
 func (s *Store) Failed() <-chan error {

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// shared is one client of the embedded etcd for all resources: calls go to the server's functions, without sockets or copies. The library would
+// open a connection per resource.
+type shared struct {
+	client    *kubernetes.Client
+	compactor interface {
+		etcd3.Compactor
+		Stop()
+	}
+}
+
+// share makes the client and starts compaction of history older than the interval.
+func (s *Store) share(ctx context.Context, compact time.Duration) {
+	c := &kubernetes.Client{Client: v3client.New(s.embedded.Server)}
+	c.Kubernetes = c
+	s.shared = &shared{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil)}
+	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
+	feature.DefaultFeatureSupportChecker.CheckClient(ctx, version{c.Client, s.Transport.ServerList}, storage.RequestWatchProgress)
+	c.KV = etcd3.NewETCDLatencyTracker(c.KV)
+}
+
+// version is the client under the name of its socket.
+type version struct {
+	*clientv3.Client
+	endpoints []string
+}
+
+func (v version) Endpoints() []string { return v.endpoints }
+
+func (s *shared) close() {
+	s.compactor.Stop()
+	s.client.Close()
+}
+
+// Ping asks etcd for a key, as a health check.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.shared.client.KV.Get(ctx, Prefix+"/health")
+	return err
+}
+
+// Share makes the storages of a getter use one in-process client when etcd is embedded, and returns the getter as it is otherwise.
+func (s *Store) Share(g generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	if s.embedded == nil {
+		return g
+	}
+	return sharing{g, s.shared}
+}
+
+type sharing struct {
+	generic.RESTOptionsGetter
+	shared *shared
+}
+
+// GetRESTOptions replaces how the storage is made.
+func (g sharing) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
+	o.Decorator = g.shared.storage
+	return o, err
+}
+
+// storage is etcd3 storage over the shared client behind a watch cache. The parameters are the library's.
+func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
+	attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	transformer := c.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	raw, err := etcd3.New(s.client, s.compactor, c.Codec, newFunc, newList, c.Prefix, prefix, c.GroupResource, transformer,
+		c.LeaseManagerConfig, etcd3.NewDefaultDecoder(c.Codec, versioner), versioner)
+	if err != nil {
+		return nil, nil, err
+	}
+	caching, err := cacher.NewCacherFromConfig(cacher.Config{
+		Storage: raw, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
+		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec,
+	})
+	if err != nil {
+		raw.Close()
+		return nil, nil, err
+	}
+	delegator := cacher.NewCacheDelegator(caching, raw)
+	var once sync.Once
+	return delegator, func() {
+		once.Do(func() {
+			delegator.Stop()
+			caching.Stop()
+			raw.Close()
+		})
+	}, nil
+}
