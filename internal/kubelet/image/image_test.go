@@ -83,7 +83,6 @@ func secret(name, host, user string) *v1.Secret {
 	return s
 }
 
-// row: CRI-23
 func TestCredentials(t *testing.T) {
 	for name, tc := range map[string]struct {
 		image, host string
@@ -134,7 +133,6 @@ func TestCredentialsOrderAndDamage(t *testing.T) {
 	}
 }
 
-// row: CRI-26
 func TestCollect(t *testing.T) {
 	now := time.Unix(100000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

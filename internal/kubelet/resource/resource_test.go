@@ -225,7 +225,6 @@ func TestOOMScore(t *testing.T) {
 	}
 }
 
-// row: QOS-05
 func TestTiers(t *testing.T) {
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(2))}, r.ForBestEffort()); d != "" {
 		t.Error(d)

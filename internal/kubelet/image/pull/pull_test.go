@@ -276,7 +276,6 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// row: CRI-23
 func TestPullSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(1)

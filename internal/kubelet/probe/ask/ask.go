@@ -36,13 +36,15 @@ type Running struct {
 	Name      string
 	ID        string // without the runtime's prefix; a new one starts the container's probes anew
 	StartedAt time.Time
-	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status said of them, and are the verdicts to begin with.
+	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status said of them, and are the verdicts to begin with. Of one that was
+	// started since the Asker was made it is not believed.
 	Adopted, Ready, Started bool
 }
 
 // Asker asks.
 type Asker struct {
-	d Deps
+	d    Deps
+	born time.Time // containers started later are not adopted
 
 	mu   sync.Mutex
 	pods map[types.UID]map[probe.Key]*worker
@@ -53,7 +55,7 @@ func New(d Deps) *Asker {
 	if d.Jitter == nil {
 		d.Jitter = rand.N[time.Duration]
 	}
-	return &Asker{d: d, pods: map[types.UID]map[probe.Key]*worker{}}
+	return &Asker{d: d, born: time.Now(), pods: map[types.UID]map[probe.Key]*worker{}}
 }
 
 // Sync tells which containers of the Pod run now. Probes of others end; a stopping Pod keeps only its readiness probes.

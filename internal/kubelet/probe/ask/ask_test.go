@@ -138,7 +138,6 @@ func verdict(a *ask.Asker, k probe.Kind) probe.Verdict {
 	return v
 }
 
-// row: PRB-14
 // row: PRB-32
 func TestLivenessGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +199,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// row: PRB-15
 // row: PRB-25
 func TestReadinessFlips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,7 +239,6 @@ func TestReadinessFlips(t *testing.T) {
 }
 
 // row: PRB-18
-// row: PRB-19
 func TestStartupHoldsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "ffs", "live": "s", "ready": "s"})

@@ -44,7 +44,7 @@ func (a *Asker) newWorker(key probe.Key, t whom) *worker {
 	w, r := &worker{a: a, key: key, whom: t, verdict: probe.Initial(key.Kind)}, t.running
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.state = probe.State{Kind: key.Kind, StartedAt: r.StartedAt}
-	if r.Adopted {
+	if r.Adopted && r.StartedAt.Before(a.born) {
 		w.state.Adopted, w.state.Jitter = time.Now(), a.d.Jitter(w.spec().Period)
 		if key.Kind == probe.Readiness && r.Ready {
 			w.verdict = probe.Good

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/downward"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
@@ -81,6 +82,7 @@ func start(t *testing.T, root string, m volume.Mounts, o *volumetest.Objects) *n
 		Root: root, Objects: o, Mounts: m, Recorder: n, Journal: n,
 		Types: []volume.Type{
 			emptydir.Type{Mounts: m}, hostpath.Type{}, configmap.Type{Mounts: m, Objects: o}, secret.Type{Mounts: m, Objects: o}, projected.New(m, o, o),
+			downward.Type{Mounts: m},
 		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} },
 		Changed: func(uid types.UID) {
@@ -372,5 +374,25 @@ func TestManyPodsSideBySide(t *testing.T) {
 		if strings.Contains(line, "Warning") {
 			t.Error(line)
 		}
+	}
+}
+
+// recordings/pods/volume-downwardapi
+func TestLabelsAreFollowed(t *testing.T) {
+	n := start(t, t.TempDir(), mounts(), volumetest.NewObjects())
+	p := podOf(v1.Volume{Name: "d", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
+		Items: []v1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}}},
+	}}})
+	got, err := n.Ensure(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := p.DeepCopy()
+	changed.Labels = map[string]string{"app": "y"}
+	if err := n.Refresh(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(got["d"].Path + "/labels"); string(b) != `app="y"` {
+		t.Errorf("labels read %s", b)
 	}
 }
