@@ -16,6 +16,7 @@ func commands(io IO) []*cobra.Command {
 		newControllers(io),
 		newWhy(io),
 		newTrace(io),
+		newImage(io),
 		newClean(io),
 		newVersion(io),
 		program("kubectl", "Run kubectl, with the kubeconfig that `gantry up` wrote", "  gantry kubectl get pods -A"),

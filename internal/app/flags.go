@@ -28,6 +28,8 @@ type place struct {
 	binDir      string
 	runtime     string
 	etcdServers []string
+	tokenFile   string
+	anonymous   bool
 }
 
 func (p *place) dataFlag(f *pflag.FlagSet) {
@@ -38,6 +40,8 @@ func (p *place) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.bindAddress, "bind-address", "0.0.0.0", "address the API server listens on")
 	f.IntVar(&p.securePort, "secure-port", 6443, "port of the API server")
 	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get")
+	f.StringVar(&p.tokenFile, "token-auth-file", "", "file of static tokens: token,user,uid,\"group,…\" per line")
+	f.BoolVar(&p.anonymous, "anonymous-auth", false, "let requests without credentials through to authorization; default: only health checks")
 	f.StringSliceVar(&p.etcdServers, "etcd-servers", nil, "external etcd servers; none means etcd inside this process")
 }
 

@@ -157,7 +157,14 @@ func newScheduler(io IO) *cobra.Command {
 		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
 		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
 	}, func(ctx context.Context, cfg *rest.Config) error {
-		return r.lead(ctx, cfg, "kube-scheduler", func(ctx context.Context) error { return runScheduler(ctx, cfg, config, journal.Discard{}) })
+		return r.lead(ctx, cfg, "kube-scheduler", func(ctx context.Context) error {
+			sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "scheduler"})
+			if err != nil {
+				return err
+			}
+			defer stop()
+			return runScheduler(ctx, cfg, config, sink)
+		})
 	})
 	c.Flags().StringVar(&config, "config", "", "KubeSchedulerConfiguration file")
 	return c
@@ -170,7 +177,14 @@ func newControllers(io IO) *cobra.Command {
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
-		return r.lead(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error { return runControllers(ctx, cfg, ca, journal.Discard{}) })
+		return r.lead(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
+			sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "controllers"})
+			if err != nil {
+				return err
+			}
+			defer stop()
+			return runControllers(ctx, cfg, ca, sink)
+		})
 	})
 	c.Flags().StringVar(&ca, "root-ca-file", "", "certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
 	return c

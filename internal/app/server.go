@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/journal/ring"
@@ -85,7 +86,7 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{services}},
 		Kubelets: pods.Connections{Kubelet: kubelets},
 		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
-		Access:   access,
+		Access:   auth.Access(auth.Options{TokenFile: p.tokenFile, Anonymous: p.anonymous}),
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)

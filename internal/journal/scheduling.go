@@ -28,10 +28,19 @@ type NodeRefusal struct {
 	Node     string   `json:"node"`
 	Plugin   string   `json:"plugin"`
 	Code     string   `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
+	Reason   string   `json:"reason,omitempty"` // stable code of package reason
 	Messages []string `json:"messages"`         // upstream's texts, as counted in FailedScheduling
 	Detail   string   `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
 	Fix      string   `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
 	Short    []Short  `json:"short,omitempty"`  // resources that are missing
+}
+
+// CountedRefusal sums up nodes that gave the same refusal and are not listed one by one.
+type CountedRefusal struct {
+	Plugin   string   `json:"plugin"`
+	Code     string   `json:"code"`
+	Messages []string `json:"messages"`
+	Nodes    int      `json:"nodes"`
 }
 
 // Short is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for memory).
@@ -60,19 +69,21 @@ type NodeScore struct {
 
 // Ruled is the outcome of one scheduling attempt: every node's refusal or score.
 type Ruled struct {
-	Attempt  int             `json:"attempt"`
-	Profile  string          `json:"profile"`
-	Nodes    int             `json:"nodes"`              // nodes in the snapshot
-	Visited  int             `json:"visited"`            // nodes judged
-	Winner   string          `json:"winner,omitempty"`   // empty when no node fits
-	RunnerUp string          `json:"runnerUp,omitempty"` // second best
-	Ties     int             `json:"ties,omitempty"`     // nodes that shared the top score
-	Message  string          `json:"message,omitempty"`  // text of the FailedScheduling event
-	By       string          `json:"by,omitempty"`       // plugin that ended the attempt before nodes were judged
-	Refusals []NodeRefusal   `json:"refusals,omitempty"`
-	Scores   []NodeScore     `json:"scores,omitempty"`
-	Points   map[string]Took `json:"points,omitempty"` // time per extension point
-	Took     Took            `json:"took"`
+	Attempt  int              `json:"attempt"`
+	Profile  string           `json:"profile"`
+	Nodes    int              `json:"nodes"`              // nodes in the snapshot
+	Visited  int              `json:"visited"`            // nodes judged
+	Feasible int              `json:"feasible"`           // nodes that passed every filter
+	Winner   string           `json:"winner,omitempty"`   // empty when no node fits
+	RunnerUp string           `json:"runnerUp,omitempty"` // second best
+	Ties     int              `json:"ties,omitempty"`     // nodes that shared the top score
+	Message  string           `json:"message,omitempty"`  // text of the FailedScheduling event
+	By       string           `json:"by,omitempty"`       // plugin that ended the attempt before nodes were judged
+	Refusals []NodeRefusal    `json:"refusals,omitempty"`
+	Counted  []CountedRefusal `json:"counted,omitempty"` // refusals of nodes beyond those listed
+	Scores   []NodeScore      `json:"scores,omitempty"`
+	Points   map[string]Took  `json:"points,omitempty"` // time per extension point
+	Took     Took             `json:"took"`
 }
 
 // Line prints winner or refusal.
@@ -80,7 +91,7 @@ func (f Ruled) Line() string {
 	if f.Winner == "" {
 		return fmt.Sprintf("attempt %d: %s", f.Attempt, f.Message)
 	}
-	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, len(f.Scores), f.Nodes)
+	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, max(f.Feasible, len(f.Scores)), f.Nodes)
 	for _, n := range f.Scores {
 		if n.Node == f.Winner {
 			parts := make([]string, 0, len(n.Parts))

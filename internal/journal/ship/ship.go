@@ -1,0 +1,131 @@
+// Package ship sends the facts of a component that runs apart to the API server's journal.
+//
+// Chapter: every chapter. In: facts (Put never blocks). Out: batches posted to podjournals, one per namespace and beat. What cannot be sent is kept
+// up to a bound, oldest dropped first; an API server without a journal (any other Kubernetes) is noticed once and left alone.
+package ship
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// beat is the time between batches; bound is how many facts wait at most; batch is how many go in one request.
+const (
+	beat  = 500 * time.Millisecond
+	bound = 1 << 14
+	batch = 2000
+)
+
+// Poster posts a JSON body to a path of the API server.
+type Poster interface {
+	Post(ctx context.Context, path string, body []byte) error
+}
+
+// Shipper is the Sink of a component.
+type Shipper struct {
+	post     Poster
+	by, node string
+
+	mu      sync.Mutex
+	waiting []journal.Entry
+	bell    chan struct{}
+}
+
+// New makes a shipper that speaks for a component; Run sends.
+func New(p Poster, by, node string) *Shipper {
+	return &Shipper{post: p, by: by, node: node, bell: make(chan struct{}, 1)}
+}
+
+// Put keeps the fact until the next beat.
+func (s *Shipper) Put(ref journal.Ref, fact journal.Fact) {
+	e := journal.Entry{At: time.Now(), Ref: ref, By: s.by, Node: s.node, Fact: fact}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, e)
+	if over := len(s.waiting) - bound; over > 0 {
+		s.waiting = s.waiting[over:]
+	}
+	s.mu.Unlock()
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends, and then once more what is left.
+func (s *Shipper) Run(ctx context.Context) {
+	for {
+		select {
+		case <-s.bell:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			s.send(last)
+			return
+		}
+		if !s.send(ctx) {
+			return
+		}
+		select {
+		case <-time.After(beat):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// send posts what waits; false means that there is no journal to send to.
+func (s *Shipper) send(ctx context.Context) bool {
+	s.mu.Lock()
+	all := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	byNamespace := map[string][]journal.Entry{}
+	for _, e := range all {
+		byNamespace[e.Ref.Namespace] = append(byNamespace[e.Ref.Namespace], e)
+	}
+	for ns, entries := range byNamespace {
+		for len(entries) > 0 {
+			n := min(batch, len(entries))
+			err := s.postBatch(ctx, ns, entries[:n])
+			switch {
+			case apierrors.IsNotFound(err):
+				klog.FromContext(ctx).Info("The API server keeps no journal; facts of this component are not kept")
+				return false
+			case apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+				klog.FromContext(ctx).Error(err, "The API server refuses the journal's entries", "namespace", ns)
+			case err != nil:
+				s.putBack(entries)
+				return true
+			}
+			entries = entries[n:]
+		}
+	}
+	return true
+}
+
+func (s *Shipper) postBatch(ctx context.Context, ns string, entries []journal.Entry) error {
+	body, err := json.Marshal(map[string]any{"apiVersion": "journal.gantry.dev/v1alpha1", "kind": "PodJournal", "metadata": map[string]any{"name": "batch", "namespace": ns}, "entries": entries})
+	if err != nil {
+		return err
+	}
+	return s.post.Post(ctx, "/apis/journal.gantry.dev/v1alpha1/namespaces/"+ns+"/podjournals", body)
+}
+
+func (s *Shipper) putBack(entries []journal.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(append([]journal.Entry(nil), entries...), s.waiting...)
+	if over := len(s.waiting) - bound; over > 0 {
+		s.waiting = s.waiting[over:]
+	}
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,70 @@
+package ship
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+type poster struct {
+	fail error
+	got  map[string]int
+}
+
+func (p *poster) Post(_ context.Context, path string, body []byte) error {
+	if p.fail != nil {
+		return p.fail
+	}
+	var b struct{ Entries []journal.Entry }
+	if err := json.Unmarshal(body, &b); err != nil {
+		return err
+	}
+	p.got[path] += len(b.Entries)
+	return nil
+}
+
+func TestFactsArriveAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &poster{fail: errors.New("away"), got: map[string]int{}}
+		s := New(p, "kubelet", "n1")
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.Run(ctx); close(done) }()
+		s.Put(journal.Ref{Namespace: "a", Name: "x"}, journal.Bound{Node: "n1"})
+		time.Sleep(3 * time.Second) // virtual
+		synctest.Wait()
+		p.fail = nil
+		s.Put(journal.Ref{Namespace: "b", Name: "y"}, journal.Bound{Node: "n1"})
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/a/podjournals"] != 1 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/b/podjournals"] != 1 {
+			t.Errorf("arrived: %v", p.got)
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestAnotherKubernetesIsLeftAlone(t *testing.T) {
+	s := New(&poster{fail: apierrors.NewNotFound(schema.GroupResource{Resource: "podjournals"}, "")}, "kubelet", "n1")
+	s.Put(journal.Ref{Namespace: "a", Name: "x"}, journal.Bound{Node: "n1"})
+	s.Run(t.Context()) // returns by itself
+}
+
+func TestWaitingIsBounded(t *testing.T) {
+	s := New(&poster{}, "kubelet", "n1")
+	for range bound + 10 {
+		s.Put(journal.Ref{Name: "x"}, journal.Bound{Node: "n1"})
+	}
+	if len(s.waiting) != bound {
+		t.Fatalf("%d facts wait, at most %d", len(s.waiting), bound)
+	}
+}

@@ -1,0 +1,319 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ready is what `gantry up` prints when the node is Ready.
+const ready = "node ready"
+
+var clusters atomic.Int32
+
+// cluster is one Gantry that a test started.
+type cluster struct {
+	t      *testing.T
+	bin    string
+	dir    string
+	args   []string
+	config string
+
+	cmd    *exec.Cmd
+	output *tail
+	exited chan error
+}
+
+// tail keeps what a process printed and wakes those who wait for a text.
+type tail struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	more  chan struct{}
+	extra io.Writer
+}
+
+func newTail() *tail { return &tail{more: make(chan struct{})} }
+
+func (w *tail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.buf.Write(p)
+	close(w.more)
+	w.more = make(chan struct{})
+	return n, err
+}
+
+func (w *tail) text() (string, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String(), w.more
+}
+
+// binaries returns the folder of built programs, or skips.
+func binaries(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it runs real containers")
+	}
+	if os.Getenv("GANTRY_NO_CONTAINERS") != "" {
+		t.Skip("GANTRY_NO_CONTAINERS is set")
+	}
+	dir := os.Getenv("GANTRY_BIN")
+	if dir == "" {
+		dir = "../../build/bin"
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gantry", "runc", "containerd-shim-runc-v2", "pause", "cni/gantry-cni"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Skipf("needs %s: run `make build` first", filepath.Join(dir, name))
+		}
+	}
+	return dir
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// newCluster prepares a cluster of its own and has it removed, and checked for leftovers, when the test ends.
+func newCluster(t *testing.T, flags ...string) *cluster {
+	t.Helper()
+	bin := binaries(t)
+	dir, err := os.MkdirTemp("/tmp", "gantry-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int(clusters.Add(1)) + os.Getpid()%200
+	c := &cluster{t: t, bin: bin, dir: dir, config: filepath.Join(dir, "kubeconfig")}
+	c.args = append([]string{"up", "--data-dir", dir, "--node-name", "node-1",
+		"--secure-port", fmt.Sprint(freePort(t)), "--kubelet-port", fmt.Sprint(freePort(t)),
+		"--bridge", fmt.Sprintf("gt%d", n), "--pod-cidr", fmt.Sprintf("10.%d.0.0/16", 130+n%100),
+		"-v=2"}, flags...)
+	t.Cleanup(c.remove)
+	return c
+}
+
+// start runs `gantry up` and waits until the node is Ready.
+func (c *cluster) start() {
+	c.t.Helper()
+	c.launch()
+	c.waitOutput(ready, 60*time.Second)
+}
+
+// launch runs `gantry up` without waiting.
+func (c *cluster) launch() {
+	c.t.Helper()
+	cmd := exec.Command(filepath.Join(c.bin, "gantry"), c.args...)
+	out := newTail()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	c.cmd, c.output, c.exited = cmd, out, exited
+	go func() { exited <- cmd.Wait(); close(exited) }()
+}
+
+func (c *cluster) waitOutput(text string, within time.Duration) {
+	c.t.Helper()
+	deadline := time.After(within)
+	for {
+		have, more := c.output.text()
+		if strings.Contains(have, text) {
+			return
+		}
+		select {
+		case <-more:
+		case err := <-c.exited:
+			have, _ = c.output.text()
+			c.t.Fatalf("gantry ended (%v) before it printed %q:\n%s%s", err, text, have, c.log())
+		case <-deadline:
+			c.t.Fatalf("gantry did not print %q within %s:\n%s%s", text, within, have, c.log())
+		}
+	}
+}
+
+// log is the end of Gantry's own log.
+func (c *cluster) log() string {
+	raw, err := os.ReadFile(filepath.Join(c.dir, "gantry.log"))
+	if err != nil {
+		return ""
+	}
+	if len(raw) > 6000 {
+		raw = raw[len(raw)-6000:]
+	}
+	return "\n--- gantry.log\n" + string(raw)
+}
+
+// pid is the running Gantry's process id.
+func (c *cluster) pid() int { return c.cmd.Process.Pid }
+
+// kill ends Gantry with SIGKILL and waits for it.
+func (c *cluster) kill() {
+	c.t.Helper()
+	if err := c.cmd.Process.Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+	<-c.exited
+}
+
+// stop ends Gantry with SIGTERM and returns how it ended.
+func (c *cluster) stop() error {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		c.t.Fatal(err)
+	}
+	select {
+	case err := <-c.exited:
+		return err
+	case <-time.After(60 * time.Second):
+		have, _ := c.output.text()
+		c.t.Fatalf("gantry did not stop within a minute:\n%s%s", have, c.log())
+		return nil
+	}
+}
+
+// remove stops what runs, removes everything of the instance and checks that nothing is left.
+func (c *cluster) remove() {
+	if c.cmd != nil {
+		_ = c.cmd.Process.Kill()
+		<-c.exited
+	}
+	if c.t.Failed() && c.output != nil {
+		have, _ := c.output.text()
+		c.t.Logf("--- gantry\n%s%s", have, c.log())
+	}
+	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "clean", "--data-dir", c.dir, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr")).CombinedOutput()
+	if err != nil {
+		c.t.Errorf("gantry clean: %v\n%s", err, out)
+	}
+	for _, left := range c.leftovers() {
+		c.t.Errorf("left behind: %s", left)
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		c.t.Errorf("data directory: %v", err)
+	}
+}
+
+func (c *cluster) flag(name string) string {
+	for i, a := range c.args {
+		if a == name {
+			return c.args[i+1]
+		}
+	}
+	return ""
+}
+
+// leftovers names mounts, processes and links of this instance.
+func (c *cluster) leftovers() []string {
+	var out []string
+	mounts, _ := os.ReadFile("/proc/mounts")
+	for _, line := range strings.Split(string(mounts), "\n") {
+		if strings.Contains(line, c.dir) {
+			out = append(out, "mount "+line)
+		}
+	}
+	if _, err := net.InterfaceByName(c.flag("--bridge")); err == nil {
+		out = append(out, "link "+c.flag("--bridge"))
+	}
+	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range procs {
+		raw, _ := os.ReadFile(p)
+		if bytes.Contains(raw, []byte(c.dir)) {
+			out = append(out, p+" "+string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '})))
+		}
+	}
+	return out
+}
+
+// kubectl runs stock kubectl and returns what it printed; it fails the test when kubectl fails.
+func (c *cluster) kubectl(args ...string) string {
+	c.t.Helper()
+	out, err := c.try("", args...)
+	if err != nil {
+		c.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// apply sends a manifest.
+func (c *cluster) apply(manifest string) string {
+	c.t.Helper()
+	out, err := c.try(manifest, "apply", "-f", "-")
+	if err != nil {
+		c.t.Fatalf("kubectl apply: %v\n%s\n%s", err, out, manifest)
+	}
+	return out
+}
+
+// try runs kubectl and returns what it printed and how it ended.
+func (c *cluster) try(stdin string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	program := "kubectl"
+	if _, err := exec.LookPath(program); err != nil {
+		program = filepath.Join(c.bin, "kubectl")
+	}
+	cmd := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", c.config}, args...)...)
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// gantry runs a subcommand against this cluster.
+func (c *cluster) gantry(args ...string) string {
+	c.t.Helper()
+	out, err := exec.Command(filepath.Join(c.bin, "gantry"), append(args, "--kubeconfig", c.config)...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("gantry %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// waitFor is `kubectl wait` with the given condition.
+func (c *cluster) waitFor(what, condition string, within time.Duration) {
+	c.t.Helper()
+	if out, err := c.try("", "wait", what, "--for="+condition, "--timeout="+within.String()); err != nil {
+		state, _ := c.try("", "describe", what)
+		c.t.Fatalf("waiting for %s of %s: %v\n%s\n%s", condition, what, err, out, state)
+	}
+}
+
+// eventually asks until ok says yes; it is for states that no watch of kubectl can express.
+func (c *cluster) eventually(within time.Duration, what string, ok func() (string, bool)) {
+	c.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		state, done := ok()
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: not within %s; last seen:\n%s", what, within, state)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}

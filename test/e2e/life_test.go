@@ -1,0 +1,314 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	ggcr "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/gantry-project/gantry/test/images"
+)
+
+// importImages builds the named standard images and brings them into the cluster's containerd.
+func (c *cluster) importImages(names ...string) {
+	c.t.Helper()
+	archive := filepath.Join(c.t.TempDir(), "images.tar")
+	if err := images.Archive(archive, images.Only(images.Standard(), names...)); err != nil {
+		c.t.Fatal(err)
+	}
+	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("gantry image import: %v\n%s", err, out)
+	}
+}
+
+// as returns the cluster for a subtest: failures are reported there.
+func (c *cluster) as(t *testing.T) *cluster {
+	own := *c
+	own.t = t
+	return &own
+}
+
+func (c *cluster) field(what, path string) string {
+	c.t.Helper()
+	return c.kubectl("get", what, "-o", "jsonpath="+path)
+}
+
+// The examples of the documents, unchanged but for what their text says, through stock kubectl with real containers.
+func TestExamples(t *testing.T) {
+	c := newCluster(t, "--node-labels", "node.acme.io/pool=general,topology.kubernetes.io/zone=a")
+	c.start()
+	c.importImages("docker.io/library/busybox:1.28", "docker.io/library/nginx:1.14.2")
+	for _, example := range []struct {
+		name string
+		run  func(*cluster)
+	}{
+		{"E-02 affinity, toleration, spread", exampleAffinity},
+		{"E-17 readiness gate", exampleReadinessGate},
+		{"E-18 simple Pod", exampleSimplePod},
+		{"E-19 Job", exampleJob},
+		{"E-20 to E-22 init containers", exampleInitContainers},
+		{"Deployment", exampleDeployment},
+		{"exec, attach, port-forward", exampleStreams},
+		{"volumes and environment", exampleVolumes},
+		{"limits are enforced", exampleLimits},
+		{"back-off and why", exampleCrash},
+		{"namespace deletion", exampleNamespace},
+	} {
+		t.Run(example.name, func(t *testing.T) { example.run(c.as(t)) })
+	}
+}
+
+// row: API-36, API-37, API-38, BND-05, QOS-02
+func exampleAffinity(c *cluster) {
+	c.kubectl("create", "namespace", "prod")
+	c.eventually(10*time.Second, "service account of namespace prod", func() (string, bool) {
+		out, err := c.try("", "-n", "prod", "get", "serviceaccount", "default")
+		return out, err == nil
+	})
+	c.importAs("docker.io/library/busybox:1.28", "ghcr.io/acme/web:1.4.2")
+	c.apply(exampleE02)
+	c.kubectl("-n", "prod", "wait", "pod/web-7d8", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
+	if q := c.kubectl("-n", "prod", "get", "pod", "web-7d8", "-o", "jsonpath={.status.qosClass} {.spec.nodeName}"); q != "Burstable node-1" {
+		c.t.Errorf("QoS class and node: %q", q)
+	}
+	c.kubectl("-n", "prod", "delete", "pod", "web-7d8", "--grace-period=1")
+}
+
+// importAs brings an image in under another name.
+func (c *cluster) importAs(from, to string) {
+	c.t.Helper()
+	archive := filepath.Join(c.t.TempDir(), "image.tar")
+	withCommand := func() (ggcr.Image, error) {
+		img, err := images.Standard()[from]()
+		if err != nil {
+			return nil, err
+		}
+		return images.WithConfig(img, ggcr.Config{Cmd: []string{"sleep", "3600"}})
+	}
+	if err := images.Archive(archive, map[string]images.Make{to: withCommand}); err != nil {
+		c.t.Fatal(err)
+	}
+	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir, archive).CombinedOutput(); err != nil {
+		c.t.Fatalf("gantry image import: %v\n%s", err, out)
+	}
+}
+
+func exampleReadinessGate(c *cluster) {
+	c.apply(exampleE17)
+	c.waitFor("pod/gated-ready", "condition=ContainersReady", time.Minute)
+	if s := c.field("pod/gated-ready", `{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`); s != "False ReadinessGatesNotReady" {
+		c.t.Errorf("before the gate is True: %q", s)
+	}
+	if why := c.gantry("why", "pod/gated-ready"); !strings.Contains(why, "www.example.com/feature-1") {
+		c.t.Errorf("why does not name the gate:\n%s", why)
+	}
+	c.kubectl("patch", "pod", "gated-ready", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"www.example.com/feature-1","status":"True"}]}}`)
+	c.waitFor("pod/gated-ready", "condition=Ready", 20*time.Second)
+	c.kubectl("delete", "pod", "gated-ready", "--grace-period=1")
+}
+
+func exampleSimplePod(c *cluster) {
+	if out := c.apply(exampleE18); out != "pod/nginx created\n" {
+		c.t.Errorf("kubectl apply printed %q", out)
+	}
+	c.waitFor("pod/nginx", "condition=Ready", time.Minute)
+	if out := c.apply(exampleE18); out != "pod/nginx unchanged\n" {
+		c.t.Errorf("second apply printed %q", out)
+	}
+	describe := c.kubectl("describe", "pod", "nginx")
+	for _, want := range []string{"Scheduled", "Successfully assigned default/nginx to node-1", "Created", "Started", "QoS Class:                   BestEffort"} {
+		if !strings.Contains(describe, want) {
+			c.t.Errorf("describe lacks %q:\n%s", want, describe)
+		}
+	}
+	trace := c.gantry("trace", "pod/nginx")
+	for _, want := range []string{"create by", "queued: active", "node-1 chosen", "bound to node-1", "CRI RunPodSandbox", "CRI StartContainer nginx", "Ready=True", "created → bound"} {
+		if !strings.Contains(trace, want) {
+			c.t.Errorf("trace lacks %q:\n%s", want, trace)
+		}
+	}
+	c.kubectl("delete", "pod", "nginx")
+	if trace := c.gantry("trace", "pod/nginx"); !strings.Contains(trace, "removed from the store") {
+		c.t.Errorf("the story does not go on to the end:\n%s", trace)
+	}
+	if why := c.gantry("why", "pod/nginx"); !strings.Contains(why, "deleted by") {
+		c.t.Errorf("why does not say who deleted it:\n%s", why)
+	}
+}
+
+func exampleJob(c *cluster) {
+	c.apply(exampleE19)
+	c.eventually(time.Minute, "the Job's greeting", func() (string, bool) {
+		out, err := c.try("", "logs", "job/hello")
+		return out, err == nil && strings.Contains(out, "Hello, Kubernetes!")
+	})
+	c.kubectl("delete", "job", "hello", "--cascade=foreground")
+	if left := c.kubectl("get", "pods", "-l", "job-name=hello", "-o", "name"); left != "" {
+		c.t.Errorf("Pods outlive the Job deleted in the foreground: %s", left)
+	}
+}
+
+func exampleInitContainers(c *cluster) {
+	if out := c.apply(exampleE20); out != "pod/myapp-pod created\n" {
+		c.t.Errorf("kubectl apply printed %q", out)
+	}
+	c.eventually(time.Minute, "Init:0/2", func() (string, bool) {
+		out := c.kubectl("get", "pod", "myapp-pod")
+		return out, regexp.MustCompile(`myapp-pod +0/1 +Init:0/2 +0`).MatchString(out)
+	})
+	c.eventually(time.Minute, "log of the first init container", func() (string, bool) {
+		out, _ := c.try("", "logs", "myapp-pod", "-c", "init-myservice")
+		return out, strings.Contains(out, "waiting for myservice")
+	})
+	out, err := c.try("", "logs", "myapp-pod", "-c", "init-mydb")
+	if err == nil || !strings.Contains(out, `container "init-mydb" in pod "myapp-pod" is waiting to start: PodInitializing`) {
+		c.t.Errorf("logs of a container that waits: %v %q", err, out)
+	}
+	describe := c.kubectl("describe", "-f", c.file("myapp.yaml", exampleE20))
+	for _, want := range []string{"Status:           Pending", "Running", "PodInitializing", "Pulled", "Created", "Started"} {
+		if !strings.Contains(describe, want) {
+			c.t.Errorf("describe lacks %q:\n%s", want, describe)
+		}
+	}
+	if out := c.apply(exampleE22); out != "service/myservice created\nservice/mydb created\n" {
+		c.t.Errorf("kubectl apply printed %q", out)
+	}
+	c.kubectl("delete", "pod", "myapp-pod", "--grace-period=1")
+	c.kubectl("delete", "service", "myservice", "mydb")
+}
+
+func (c *cluster) file(name, content string) string {
+	c.t.Helper()
+	path := filepath.Join(c.t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+func exampleDeployment(c *cluster) {
+	c.kubectl("create", "deployment", "web", "--image=nginx:1.14.2", "--replicas=2")
+	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	c.kubectl("scale", "deployment/web", "--replicas=3")
+	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	c.kubectl("set", "env", "deployment/web", "A=b")
+	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	if out := c.kubectl("get", "deployment", "web"); !regexp.MustCompile(`web +3/3 +3 +3`).MatchString(out) {
+		c.t.Errorf("kubectl get deployment:\n%s", out)
+	}
+	if n := strings.Count(c.kubectl("get", "replicasets", "-l", "app=web", "-o", "name"), "\n"); n != 2 {
+		c.t.Errorf("%d ReplicaSets, want 2 revisions", n)
+	}
+	c.kubectl("rollout", "undo", "deployment/web")
+	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	c.kubectl("delete", "deployment", "web")
+	c.eventually(time.Minute, "everything of the Deployment is collected", func() (string, bool) {
+		out := c.kubectl("get", "replicasets,pods", "-l", "app=web", "-o", "name")
+		return out, out == ""
+	})
+}
+
+func exampleStreams(c *cluster) {
+	c.apply(podYAML("shell", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; echo started; while true; do sleep 0.2; done`))
+	c.waitFor("pod/shell", "condition=Ready", time.Minute)
+	if out := c.kubectl("exec", "shell", "--", "sh", "-c", "echo out; echo err >&2"); !strings.Contains(out, "out") || !strings.Contains(out, "err") {
+		c.t.Errorf("exec: %q", out)
+	}
+	if out, err := c.try("", "exec", "shell", "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(out, "exit code 7") {
+		c.t.Errorf("exit code of exec: %v %q", err, out)
+	}
+	if out, err := c.try("cat me\n", "exec", "-i", "shell", "--", "cat"); err != nil || !strings.Contains(out, "cat me") {
+		c.t.Errorf("exec with input: %v %q", err, out)
+	}
+	port := freePort(c.t)
+	forward := exec.Command("kubectl", "--kubeconfig", c.config, "port-forward", "pod/shell", fmt.Sprintf("%d:8080", port))
+	if err := forward.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { forward.Process.Kill(); forward.Wait() }()
+	c.eventually(20*time.Second, "page through port-forward", func() (string, bool) {
+		out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", port))
+		return fmt.Sprint(out, err), err == nil && strings.TrimSpace(out) == "shell"
+	})
+	if out := c.kubectl("logs", "shell", "--timestamps"); !regexp.MustCompile(`^\d{4}-\d\d-\d\dT.* started`).MatchString(out) {
+		c.t.Errorf("logs with time stamps: %q", out)
+	}
+	c.kubectl("delete", "pod", "shell")
+}
+
+func exampleVolumes(c *cluster) {
+	c.kubectl("create", "configmap", "settings", "--from-literal=color=blue")
+	c.kubectl("create", "secret", "generic", "login", "--from-literal=password=hunter2")
+	c.apply(exampleFurnished)
+	c.waitFor("pod/furnished", "condition=Ready", time.Minute)
+	for command, want := range map[string]string{
+		"cat /settings/color":                                            "blue",
+		"cat /login/password":                                            "hunter2",
+		"echo $COLOR-$PASSWORD-$POD-$CPUS":                               "blue-hunter2-furnished-2",
+		"cat /about/labels":                                              `app="furnished"`,
+		"stat -c %a /login/..data/password":                              "400",
+		"df -T /fast | tail -1 | awk '{print $2}'":                       "tmpfs",
+		"cut -d. -f1 /token/token | base64 -d 2>/dev/null | grep -c alg": "1",
+		"cat /var/run/secrets/kubernetes.io/serviceaccount/namespace":    "default",
+	} {
+		if out := strings.TrimSpace(c.kubectl("exec", "furnished", "--", "sh", "-c", command)); out != want {
+			c.t.Errorf("%s: %q, want %q", command, out, want)
+		}
+	}
+	c.kubectl("patch", "configmap", "settings", "-p", `{"data":{"color":"green"}}`)
+	c.eventually(90*time.Second, "changed ConfigMap in the volume", func() (string, bool) {
+		out := strings.TrimSpace(c.kubectl("exec", "furnished", "--", "cat", "/settings/color"))
+		return out, out == "green"
+	})
+	c.kubectl("delete", "pod", "furnished", "--grace-period=1")
+	c.kubectl("delete", "configmap/settings", "secret/login")
+}
+
+func exampleLimits(c *cluster) {
+	c.apply(exampleGreedy)
+	c.eventually(time.Minute, "OOMKilled", func() (string, bool) {
+		out := c.kubectl("get", "pod", "greedy", "-o", "jsonpath={.status.containerStatuses[0].state.terminated.reason}")
+		return out, out == "OOMKilled"
+	})
+	if why := c.gantry("why", "pod/greedy"); !strings.Contains(why, "16Mi") {
+		c.t.Errorf("why does not name the limit:\n%s", why)
+	}
+	c.kubectl("delete", "pod", "greedy", "--grace-period=1")
+}
+
+func exampleCrash(c *cluster) {
+	c.apply(podYAML("crash", "echo last words; exit 3"))
+	c.eventually(time.Minute, "CrashLoopBackOff", func() (string, bool) {
+		out := c.kubectl("get", "pod", "crash")
+		return out, strings.Contains(out, "CrashLoopBackOff")
+	})
+	why := c.gantry("why", "pod/crash")
+	for _, want := range []string{"CrashLoopBackOff", "exit code 3", "--previous"} {
+		if !strings.Contains(why, want) {
+			c.t.Errorf("why lacks %q:\n%s", want, why)
+		}
+	}
+	if out := c.kubectl("logs", "crash", "--previous"); out != "last words\n" {
+		c.t.Errorf("logs --previous: %q", out)
+	}
+	c.kubectl("delete", "pod", "crash")
+}
+
+func exampleNamespace(c *cluster) {
+	c.kubectl("create", "namespace", "short")
+	c.eventually(10*time.Second, "service account", func() (string, bool) {
+		out, err := c.try("", "-n", "short", "get", "serviceaccount", "default")
+		return out, err == nil
+	})
+	c.kubectl("-n", "short", "create", "configmap", "a")
+	c.kubectl("-n", "short", "create", "deployment", "web", "--image=nginx:1.14.2")
+	c.kubectl("-n", "short", "rollout", "status", "deployment/web", "--timeout=60s")
+	c.kubectl("delete", "namespace", "short", "--timeout=90s")
+}
