@@ -1,9 +1,15 @@
 package pods
 
 import (
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 // ephemeralRules are pods/ephemeralcontainers: containers may be added to a Pod, never changed or removed.
@@ -11,17 +17,51 @@ type ephemeralRules struct{}
 
 func (ephemeralRules) keep(p, old *v1.Pod) {
 	added := p.Spec.EphemeralContainers
-	rv, fields := p.ResourceVersion, p.ManagedFields
-	*p = *old.DeepCopy()
+	keepOld(p, old)
 	p.Spec.EphemeralContainers = added
-	p.ResourceVersion, p.ManagedFields = rv, fields
 }
 
-func (ephemeralRules) warn(*v1.Pod, *v1.Pod) []string { return nil }
-
-func (ephemeralRules) reset() *fieldpath.Set {
-	return fieldpath.NewSet(fieldpath.MakePathOrDie("status"), fieldpath.MakePathOrDie("spec")).
-		Difference(fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "ephemeralContainers")))
+// keepOld makes p the stored Pod again, save for what tells the write apart: its expected version and its field managers.
+func keepOld(p, old *v1.Pod) {
+	version, uid, managers := p.ResourceVersion, p.UID, p.ManagedFields
+	*p = *old.DeepCopy()
+	p.ResourceVersion, p.UID, p.ManagedFields = version, uid, managers
 }
 
-func (ephemeralRules) validate(p, old *v1.Pod) field.ErrorList { return nil }
+func (ephemeralRules) warn(p, _ *v1.Pod) []string {
+	return template.Warnings(&p.Spec, p.Annotations, nil)
+}
+
+// reset says that only the list of ephemeral containers is written here.
+func (ephemeralRules) reset() fieldpath.Filter {
+	return fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers"))
+}
+
+func (ephemeralRules) validate(p, old *v1.Pod) field.ErrorList {
+	errs := metadataUpdate(p, old)
+	errs = append(errs, metadataAndSpec(p)...)
+	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
+		return append(errs, field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers"))
+	}
+	path := field.NewPath("spec", "ephemeralContainers")
+	for i := range old.Spec.EphemeralContainers {
+		was := &old.Spec.EphemeralContainers[i]
+		now := named(p.Spec.EphemeralContainers, was.Name)
+		switch {
+		case now == nil:
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", was.Name)))
+		case !apiequality.Semantic.DeepEqual(was, now):
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", was.Name, diff.Diff(was, now))))
+		}
+	}
+	return errs
+}
+
+func named(list []v1.EphemeralContainer, name string) *v1.EphemeralContainer {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}

@@ -2,16 +2,150 @@ package pods
 
 import (
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// resizeRules are pods/resize: requests, limits and resize policies of running containers.
+// resizeRules are pods/resize: cpu and memory of running containers, within the Pod's QoS class.
 type resizeRules struct{}
 
-func (resizeRules) keep(p, old *v1.Pod)            {}
-func (resizeRules) warn(*v1.Pod, *v1.Pod) []string { return nil }
-func (resizeRules) reset() *fieldpath.Set {
-	return fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+// keep takes requests, limits and resize policies of each container from the write and all else from the stored Pod. A container that the
+// stored Pod does not have stays, to be refused by name.
+func (resizeRules) keep(p, old *v1.Pod) {
+	containers, inits, whole := p.Spec.Containers, p.Spec.InitContainers, p.Spec.Resources
+	keepOld(p, old)
+	p.Spec.Containers = resized(containers, old.Spec.Containers)
+	p.Spec.InitContainers = resized(inits, old.Spec.InitContainers)
+	p.Spec.Resources = whole
 }
-func (resizeRules) validate(p, old *v1.Pod) field.ErrorList { return nil }
+
+func resized(now, was []v1.Container) []v1.Container {
+	if now == nil {
+		return nil
+	}
+	out := make([]v1.Container, 0, len(now))
+	for i := range now {
+		c := now[i]
+		for k := range was {
+			if was[k].Name == c.Name {
+				c = *was[k].DeepCopy()
+				c.Resources, c.ResizePolicy = now[i].Resources, now[i].ResizePolicy
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (resizeRules) warn(p, _ *v1.Pod) []string {
+	return template.Warnings(&p.Spec, p.Annotations, nil)
+}
+
+// reset says that only resources and resize policies are written here.
+func (resizeRules) reset() fieldpath.Filter {
+	any := fieldpath.MatchAnyPathElement()
+	return fieldpath.NewIncludeMatcherFilter(
+		fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resources"), fieldpath.MakePrefixMatcherOrDie("spec", "containers", any, "resizePolicy"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", any, "resources"), fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", any, "resizePolicy"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "resources"),
+	)
+}
+
+func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
+	errs := metadataUpdate(p, old)
+	errs = append(errs, metadataAndSpec(p)...)
+	spec := field.NewPath("spec")
+	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
+		return append(errs, field.Forbidden(field.NewPath(""), "static pods cannot be resized"))
+	}
+	if old.Spec.OS != nil && old.Spec.OS.Name == v1.Windows {
+		return append(errs, field.Forbidden(field.NewPath(""), "windows pods cannot be resized"))
+	}
+	for _, list := range []struct {
+		child    string
+		now, was []v1.Container
+	}{{"containers", p.Spec.Containers, old.Spec.Containers}, {"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
+		more, stop := sizes(list.now, list.was, spec.Child(list.child))
+		if errs = append(errs, more...); stop {
+			return errs
+		}
+	}
+	if pod.QOS(p) != old.Status.QOSClass && old.Status.QOSClass != "" {
+		errs = append(errs, field.Invalid(spec, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
+	}
+	if !apiequality.Semantic.DeepEqual(withoutSizes(&p.Spec, &old.Spec), &old.Spec) {
+		errs = append(errs, field.Forbidden(spec, "only cpu and memory resources are mutable"))
+	}
+	return errs
+}
+
+// sizes refuses other containers than before and limits or requests taken away.
+func sizes(now, was []v1.Container, path *field.Path) (errs field.ErrorList, stop bool) {
+	if len(now) != len(was) {
+		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}, true
+	}
+	for i := range was {
+		if now[i].Name != was[i].Name {
+			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"), "containers may not be renamed or reordered on resize")}, true
+		}
+		at := path.Index(i).Child("resources")
+		if removed(now[i].Resources.Limits, was[i].Resources.Limits) {
+			errs = append(errs, field.Forbidden(at.Child("limits"), "resource limits cannot be removed"))
+		}
+		if removed(now[i].Resources.Requests, was[i].Resources.Requests) {
+			errs = append(errs, field.Forbidden(at.Child("requests"), "resource requests cannot be removed"))
+		}
+	}
+	return errs, false
+}
+
+func removed(now, was v1.ResourceList) bool {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		_, had := was[name]
+		_, has := now[name]
+		if had && !has {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutSizes is the new spec with cpu and memory as they were.
+func withoutSizes(now, was *v1.PodSpec) *v1.PodSpec {
+	s := now.DeepCopy()
+	restore := func(a, b *v1.ResourceRequirements) {
+		a.Limits, a.Requests = restored(a.Limits, b.Limits), restored(a.Requests, b.Requests)
+	}
+	for i := range s.Containers {
+		restore(&s.Containers[i].Resources, &was.Containers[i].Resources)
+	}
+	for i := range s.InitContainers {
+		restore(&s.InitContainers[i].Resources, &was.InitContainers[i].Resources)
+	}
+	if s.Resources != nil && was.Resources != nil {
+		restore(s.Resources, was.Resources)
+	}
+	return s
+}
+
+func restored(now, was v1.ResourceList) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name, q := range now {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory {
+			out[name] = q
+		}
+	}
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if q, ok := was[name]; ok {
+			out[name] = q
+		}
+	}
+	if len(out) == 0 {
+		return was
+	}
+	return out
+}

@@ -79,6 +79,9 @@ func PrepareCreate(p *v1.Pod, now metav1.Time) {
 			Reason: v1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		*g = 1 // the shortest graceful end
+	}
 	template.MergeMatchLabelKeys(p)
 	template.SyncAppArmor(p)
 }

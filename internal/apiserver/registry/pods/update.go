@@ -17,7 +17,7 @@ type updateRules interface {
 	keep(p, old *v1.Pod)
 	validate(p, old *v1.Pod) field.ErrorList
 	warn(p, old *v1.Pod) []string
-	reset() *fieldpath.Set
+	reset() fieldpath.Filter
 }
 
 // updateREST is an endpoint with get and update over one part of the Pod.
@@ -28,8 +28,8 @@ type updateREST struct {
 }
 
 var (
-	_ rest.Patcher             = &updateREST{}
-	_ rest.ResetFieldsStrategy = &updateREST{}
+	_ rest.Patcher                   = &updateREST{}
+	_ rest.ResetFieldsFilterStrategy = &updateREST{}
 )
 
 func (r *updateREST) New() runtime.Object { return &v1.Pod{} }
@@ -46,9 +46,9 @@ func (r *updateREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	return s.Update(ctx, name, info, validateCreate, validateUpdate, false, options)
 }
 
-// GetResetFields names what server-side apply may not own through this endpoint.
-func (r *updateREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{"v1": r.rules.reset()}
+// GetResetFieldsFilter names what server-side apply may own through this endpoint.
+func (r *updateREST) GetResetFieldsFilter() map[fieldpath.APIVersion]fieldpath.Filter {
+	return map[fieldpath.APIVersion]fieldpath.Filter{"v1": r.rules.reset()}
 }
 
 // ConvertToTable prints as the Pod's main endpoint does.

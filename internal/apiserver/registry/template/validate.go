@@ -1,12 +1,159 @@
 package template
 
 import (
+	"fmt"
+	"math"
+
 	v1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatePodTemplateSpec judges a Pod template.
-func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.ErrorList { return nil }
+// ValidatePodTemplateSpec judges a Pod template at path.
+func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	var f findings
+	f.add(metavalidation.ValidateLabels(t.Labels, path.Child("labels"))...)
+	f.add(apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
+	f.add(ValidateAnnotations(t.Annotations, &t.Spec, path.Child("annotations"))...)
+	f.add(ValidatePodSpec(&t.Spec, "", path.Child("spec"))...)
+	f.add(annotationsAgree(t.Annotations, &t.Spec, path.Child("spec"))...)
+	if len(t.Spec.EphemeralContainers) > 0 {
+		f.forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
+	}
+	return f.list()
+}
 
-// ValidateClaim judges a claim's spec.
-func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList { return nil }
+// judge is one validation of one spec: what the checks of containers need to know of the rest.
+type judge struct {
+	findings
+	spec   *v1.PodSpec
+	pod    string // metadata.name; empty for templates
+	vols   map[string]*v1.VolumeSource
+	claims sets.Set[string]
+}
+
+// ValidatePodSpec judges what Pods and templates have in common. pod is the Pod's name, empty for a template.
+func ValidatePodSpec(s *v1.PodSpec, pod string, path *field.Path) field.ErrorList {
+	j := &judge{spec: s, pod: pod, vols: map[string]*v1.VolumeSource{}, claims: sets.New[string]()}
+	for i := range s.ResourceClaims {
+		j.claims.Insert(s.ResourceClaims[i].Name)
+	}
+	j.volumes(path.Child("volumes"))
+	j.resourceClaims(path.Child("resourceClaims"))
+	j.containers(path.Child("containers"))
+	j.initContainers(path.Child("initContainers"))
+	j.ephemeralContainers(path.Child("ephemeralContainers"))
+	j.podResources(path)
+	j.hostNetwork(path)
+	needed(&j.findings, path.Child("restartPolicy"), s.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
+	needed(&j.findings, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)
+	j.add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
+	j.podSecurity(path)
+	j.affinity(path.Child("affinity"))
+	j.dns(path.Child("dnsConfig"))
+	j.gates(path)
+	j.spread(path.Child("topologySpreadConstraints"))
+	j.hostProcess(path)
+	j.hostUsers(path)
+	j.names(path)
+	if s.Overhead != nil {
+		j.requirements(v1.ResourceRequirements{Limits: s.Overhead}, path.Child("overhead"))
+	}
+	j.os(path)
+	return j.list()
+}
+
+// names judges the single values of a spec.
+func (j *judge) names(path *field.Path) {
+	s := j.spec
+	if s.ServiceAccountName != "" {
+		j.subdomain(path.Child("serviceAccountName"), s.ServiceAccountName)
+	}
+	if s.NodeName != "" {
+		j.subdomain(path.Child("nodeName"), s.NodeName)
+	}
+	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
+		j.invalid(path.Child("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32))
+	}
+	if s.Hostname != "" {
+		j.label(path.Child("hostname"), s.Hostname)
+	}
+	if s.Subdomain != "" {
+		j.label(path.Child("subdomain"), s.Subdomain)
+	}
+	j.hostnameOverride(path.Child("hostnameOverride"))
+	j.tolerations(s.Tolerations, path.Child("tolerations"))
+	j.hostAliases(path.Child("hostAliases"))
+	if s.PriorityClassName != "" {
+		j.subdomain(path.Child("priorityClassName"), s.PriorityClassName)
+	}
+	if s.RuntimeClassName != nil {
+		j.subdomain(path.Child("runtimeClassName"), *s.RuntimeClassName)
+	}
+	if p := s.PreemptionPolicy; p != nil {
+		needed(&j.findings, path.Child("preemptionPolicy"), *p, v1.PreemptLowerPriority, v1.PreemptNever)
+	}
+}
+
+func (j *judge) hostnameOverride(path *field.Path) {
+	if j.spec.HostnameOverride == nil {
+		return
+	}
+	const longest = 64
+	if name := *j.spec.HostnameOverride; name != "" {
+		j.subdomain(path, name)
+		if len(name) > longest {
+			j.add(field.TooLong(path, name, longest))
+		}
+	}
+	if s := j.spec; s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN {
+		j.forbidden(path, "may not be specified when setHostnameAsFQDN is true")
+	}
+	if j.spec.HostNetwork {
+		j.forbidden(path, "may not be specified when hostNetwork is true")
+	}
+}
+
+func (j *judge) resourceClaims(path *field.Path) {
+	seen := sets.New[string]()
+	for i := range j.spec.ResourceClaims {
+		c, at := &j.spec.ResourceClaims[i], path.Index(i)
+		switch {
+		case c.Name == "":
+			j.required(at.Child("name"), "")
+		case seen.Has(c.Name):
+			j.add(field.Duplicate(at.Child("name"), c.Name))
+		default:
+			j.label(at.Child("name"), c.Name)
+			seen.Insert(c.Name)
+		}
+		if c.ResourceClaimName != nil && c.ResourceClaimTemplateName != nil {
+			j.invalid(at, bare{c}, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
+		}
+		if c.ResourceClaimName == nil && c.ResourceClaimTemplateName == nil {
+			j.invalid(at, bare{c}, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+		}
+		if c.ResourceClaimName != nil {
+			j.subdomain(at.Child("resourceClaimName"), *c.ResourceClaimName)
+		}
+		if c.ResourceClaimTemplateName != nil {
+			j.subdomain(at.Child("resourceClaimTemplateName"), *c.ResourceClaimTemplateName)
+		}
+		if j.pod != "" && c.ResourceClaimTemplateName != nil {
+			if name := j.pod + "-" + c.Name; len(validation.IsDNS1123Subdomain(name)) > 0 {
+				j.each(at.Child("name"), c.Name, prefixed(fmt.Sprintf("final ResourceClaim name %q: ", name), validation.IsDNS1123Subdomain(name)))
+			}
+		}
+	}
+}
+
+func prefixed(p string, list []string) []string {
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = p + list[i]
+	}
+	return out
+}

@@ -1,0 +1,134 @@
+package pods
+
+import (
+	"net/netip"
+
+	v1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may not restart stay ended, conditions have
+// names that cannot collide, addresses are addresses.
+func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
+	errs := metadataUpdate(p, old)
+	status := field.NewPath("status")
+	for i, c := range p.Status.Conditions {
+		switch c.Type {
+		case v1.PodScheduled, v1.PodReady, v1.PodInitialized:
+			continue
+		}
+		for _, msg := range validation.IsQualifiedName(string(c.Type)) {
+			errs = append(errs, field.Invalid(status.Child("conditions").Index(i).Child("Type"), string(c.Type), msg))
+		}
+	}
+	if n := p.Status.NominatedNodeName; n != old.Status.NominatedNodeName && n != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(n) {
+			errs = append(errs, field.Invalid(status.Child("nominatedNodeName"), n, msg))
+		}
+	}
+	errs = append(errs, apivalidation.ValidateImmutableField(p.Status.QOSClass, old.Status.QOSClass, status.Child("qosClass"))...)
+	errs = append(errs, transitions(p.Status.ContainerStatuses, old.Status.ContainerStatuses, status.Child("containerStatuses"), restarts(old, false))...)
+	errs = append(errs, transitions(p.Status.InitContainerStatuses, old.Status.InitContainerStatuses, status.Child("initContainerStatuses"), restarts(old, true))...)
+	errs = append(errs, transitions(p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, status.Child("ephemeralContainerStatuses"), never)...)
+	errs = append(errs, claimStatuses(p, status.Child("resourceClaimStatuses"))...)
+	return append(errs, addresses(p, status)...)
+}
+
+// restarts says of a container of the Pod whether it may run again after it ended with code.
+func restarts(p *v1.Pod, inits bool) func(name string, code int32) bool {
+	list := p.Spec.Containers
+	if inits {
+		list = p.Spec.InitContainers
+	}
+	return func(name string, code int32) bool {
+		for i := range list {
+			c := &list[i]
+			if c.Name != name {
+				continue
+			}
+			if r := c.RestartPolicy; r != nil {
+				// Rules may restart the container, or all of them, whatever its policy.
+				return *r == v1.ContainerRestartPolicyAlways || *r == v1.ContainerRestartPolicyOnFailure && code != 0 || len(c.RestartPolicyRules) > 0
+			}
+			if inits && code == 0 {
+				return p.Spec.RestartPolicy == v1.RestartPolicyAlways
+			}
+		}
+		return p.Spec.RestartPolicy == v1.RestartPolicyAlways || p.Spec.RestartPolicy == v1.RestartPolicyOnFailure && code != 0
+	}
+}
+
+func never(string, int32) bool { return false }
+
+func transitions(now, was []v1.ContainerStatus, path *field.Path, mayRestart func(string, int32) bool) field.ErrorList {
+	var errs field.ErrorList
+	for i, w := range was {
+		if w.State.Terminated == nil || mayRestart(w.Name, w.State.Terminated.ExitCode) {
+			continue
+		}
+		for _, n := range now {
+			if n.Name == w.Name && n.State.Terminated == nil {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			}
+		}
+	}
+	return errs
+}
+
+func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	known := map[string]bool{}
+	for _, c := range p.Spec.ResourceClaims {
+		known[c.Name] = true
+	}
+	for i, s := range p.Status.ResourceClaimStatuses {
+		at := path.Index(i)
+		if !known[s.Name] {
+			errs = append(errs, field.Invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`"))
+		}
+		if s.ResourceClaimName != nil {
+			for _, msg := range validation.IsDNS1123Subdomain(*s.ResourceClaimName) {
+				errs = append(errs, field.Invalid(at.Child("name"), *s.ResourceClaimName, msg))
+			}
+		}
+	}
+	return errs
+}
+
+func addresses(p *v1.Pod, status *field.Path) field.ErrorList {
+	var pods, hosts []string
+	for _, ip := range p.Status.PodIPs {
+		pods = append(pods, ip.IP)
+	}
+	for _, ip := range p.Status.HostIPs {
+		hosts = append(hosts, ip.IP)
+	}
+	errs := addressList(pods, p.Status.PodIPs, status.Child("podIPs"))
+	errs = append(errs, addressList(hosts, p.Status.HostIPs, status.Child("hostIPs"))...)
+	if h := p.Status.HostIPs; len(h) > 0 && p.Status.HostIP != h[0].IP {
+		errs = append(errs, field.Invalid(status.Child("hostIPs").Index(0).Child("ip"), h[0].IP, "must be equal to `hostIP`"))
+	}
+	return errs
+}
+
+// addressList wants addresses, each once, at most one per family. value is what messages show.
+func addressList(list []string, value any, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen, families := map[string]bool{}, map[bool]int{}
+	for i, ip := range list {
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
+		if seen[ip] {
+			errs = append(errs, field.Duplicate(path.Index(i), ip))
+		}
+		seen[ip] = true
+		if a, err := netip.ParseAddr(ip); err == nil {
+			families[a.Is4()]++
+		}
+	}
+	if families[true] > 1 || families[false] > 1 {
+		errs = append(errs, field.Invalid(path, value, "may specify no more than one IP for each IP family"))
+	}
+	return errs
+}

@@ -1,0 +1,247 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	dnsServers     = 3
+	dnsSearches    = 32
+	dnsSearchChars = 2048
+	linuxOnly      = "windows options cannot be set for a linux pod"
+	notOnWindows   = "cannot be set for a windows pod"
+)
+
+func (j *judge) dns(path *field.Path) {
+	c := j.spec.DNSConfig
+	if j.spec.DNSPolicy == v1.DNSNone {
+		if c == nil {
+			j.required(path, fmt.Sprintf("must provide `dnsConfig` when `dnsPolicy` is %s", v1.DNSNone))
+			return
+		}
+		if len(c.Nameservers) == 0 {
+			j.required(path.Child("nameservers"), fmt.Sprintf("must provide at least one DNS nameserver when `dnsPolicy` is %s", v1.DNSNone))
+			return
+		}
+	}
+	if c == nil {
+		return
+	}
+	if len(c.Nameservers) > dnsServers {
+		j.invalid(path.Child("nameservers"), c.Nameservers, fmt.Sprintf("must not have more than %v nameservers", dnsServers))
+	}
+	for i, ip := range c.Nameservers {
+		j.add(validation.IsValidIPForLegacyField(path.Child("nameservers").Index(i), ip, true, nil)...)
+	}
+	if len(c.Searches) > dnsSearches {
+		j.invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v search paths", dnsSearches))
+	}
+	if len(strings.Join(c.Searches, " ")) > dnsSearchChars {
+		j.invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", dnsSearchChars))
+	}
+	for i, s := range c.Searches {
+		if s != "." {
+			s = strings.TrimSuffix(s, ".")
+			j.each(path.Child("searches").Index(i), s, validation.IsDNS1123SubdomainWithUnderscore(s))
+		}
+	}
+	for i, o := range c.Options {
+		if o.Name == "" {
+			j.required(path.Child("options").Index(i), "must not be empty")
+		}
+	}
+}
+
+func (j *judge) hostAliases(path *field.Path) {
+	for i, a := range j.spec.HostAliases {
+		j.add(validation.IsValidIPForLegacyField(path.Index(i).Child("ip"), a.IP, true, nil)...)
+		for k, name := range a.Hostnames {
+			j.subdomain(path.Index(i).Child("hostnames").Index(k), name)
+		}
+	}
+}
+
+func (j *judge) gates(spec *field.Path) {
+	for i, g := range j.spec.ReadinessGates {
+		j.each(spec.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType), validation.IsQualifiedName(string(g.ConditionType)))
+	}
+	seen := sets.New[string]()
+	for i, g := range j.spec.SchedulingGates {
+		at := spec.Child("schedulingGates").Index(i)
+		j.each(at, g.Name, validation.IsQualifiedName(g.Name))
+		if seen.Has(g.Name) {
+			j.add(field.Duplicate(at, g.Name))
+		}
+		seen.Insert(g.Name)
+	}
+}
+
+// os judges spec.os and what the named system has no notion of.
+func (j *judge) os(spec *field.Path) {
+	o := j.spec.OS
+	if o == nil {
+		return
+	}
+	switch o.Name {
+	case "":
+		j.required(spec.Child("os").Child("name"), "")
+	case v1.Linux:
+		j.noWindows(spec)
+	case v1.Windows:
+		j.noLinux(spec)
+	default:
+		j.add(field.NotSupported(spec.Child("os").Child("name"), o.Name, []v1.OSName{v1.Linux, v1.Windows}))
+	}
+}
+
+// visit calls f for init and app containers with their paths.
+func (j *judge) visit(spec *field.Path, f func(*v1.Container, *field.Path)) {
+	for i := range j.spec.Containers {
+		f(&j.spec.Containers[i], spec.Child("containers").Index(i))
+	}
+	for i := range j.spec.InitContainers {
+		f(&j.spec.InitContainers[i], spec.Child("initContainers").Index(i))
+	}
+	for i := range j.spec.EphemeralContainers {
+		f((*v1.Container)(&j.spec.EphemeralContainers[i].EphemeralContainerCommon), spec.Child("ephemeralContainers").Index(i))
+	}
+}
+
+func (j *judge) noWindows(spec *field.Path) {
+	if s := j.spec.SecurityContext; s != nil && s.WindowsOptions != nil {
+		j.forbidden(spec.Child("securityContext").Child("windowsOptions"), linuxOnly)
+	}
+	j.visit(spec, func(c *v1.Container, p *field.Path) {
+		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
+			j.forbidden(p.Child("securityContext").Child("windowsOptions"), linuxOnly)
+		}
+	})
+}
+
+func (j *judge) noLinux(spec *field.Path) {
+	no := func(set bool, p *field.Path) {
+		if set {
+			j.forbidden(p, notOnWindows)
+		}
+	}
+	if s := j.spec.SecurityContext; s != nil {
+		at := spec.Child("securityContext")
+		no(s.AppArmorProfile != nil, at.Child("appArmorProfile"))
+		no(s.SELinuxOptions != nil, at.Child("seLinuxOptions"))
+		no(j.spec.HostUsers != nil, at.Child("hostUsers"))
+		no(j.spec.HostPID, at.Child("hostPID"))
+		no(j.spec.HostIPC, at.Child("hostIPC"))
+		no(s.SeccompProfile != nil, at.Child("seccompProfile"))
+		no(s.FSGroup != nil, at.Child("fsGroup"))
+		no(s.FSGroupChangePolicy != nil, at.Child("fsGroupChangePolicy"))
+		no(len(s.Sysctls) > 0, at.Child("sysctls"))
+		no(j.spec.ShareProcessNamespace != nil, at.Child("shareProcessNamespace"))
+		no(s.RunAsUser != nil, at.Child("runAsUser"))
+		no(s.RunAsGroup != nil, at.Child("runAsGroup"))
+		no(s.SupplementalGroups != nil, at.Child("supplementalGroups"))
+	}
+	j.visit(spec, func(c *v1.Container, p *field.Path) {
+		s, at := c.SecurityContext, p.Child("securityContext")
+		if s == nil {
+			return
+		}
+		no(s.AppArmorProfile != nil, at.Child("appArmorProfile"))
+		no(s.SELinuxOptions != nil, at.Child("seLinuxOptions"))
+		no(s.SeccompProfile != nil, at.Child("seccompProfile"))
+		no(s.Capabilities != nil, at.Child("capabilities"))
+		no(s.ReadOnlyRootFilesystem != nil, at.Child("readOnlyRootFilesystem"))
+		no(s.Privileged != nil, at.Child("privileged"))
+		no(s.AllowPrivilegeEscalation != nil, at.Child("allowPrivilegeEscalation"))
+		no(s.ProcMount != nil, at.Child("procMount"))
+		no(s.RunAsUser != nil, at.Child("runAsUser"))
+		no(s.RunAsGroup != nil, at.Child("runAsGroup"))
+	})
+}
+
+// ImageSpaces refuses spaces around an image name, in Pods only: templates in the wild rely on them.
+func ImageSpaces(c *v1.Container, path *field.Path) field.ErrorList {
+	if strings.TrimSpace(c.Image) == c.Image {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")}
+}
+
+// ValidateAnnotations judges the annotations that mean something to Pods. path is metadata.annotations.
+func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) field.ErrorList {
+	j := &judge{spec: s}
+	if mirror, ok := a[v1.MirrorPodAnnotationKey]; ok && s.NodeName == "" {
+		j.invalid(path.Key(v1.MirrorPodAnnotationKey), mirror, "must set spec.nodeName if mirror pod annotation is set")
+	}
+	if text := a[v1.TolerationsAnnotationKey]; text != "" {
+		var list []v1.Toleration
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			j.invalid(path, v1.TolerationsAnnotationKey, err.Error())
+		} else {
+			j.tolerations(list, path.Child(v1.TolerationsAnnotationKey))
+		}
+	}
+	if cost, ok := a[v1.PodDeletionCost]; ok && !plainInt32(cost) {
+		j.invalid(path.Key(v1.PodDeletionCost), cost, "must be a 32bit integer")
+	}
+	j.appArmorAnnotations(a, path)
+	return j.list()
+}
+
+// plainInt32 reads a number without a plus sign or leading zeros.
+func plainInt32(s string) bool {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return err == nil && strconv.FormatInt(n, 10) == s
+}
+
+func (j *judge) appArmorAnnotations(a map[string]string, path *field.Path) {
+	names := sets.New[string]()
+	eachAny(j.spec, func(c *v1.Container) { names.Insert(c.Name) })
+	for _, k := range sets.List(sets.KeySet(a)) {
+		name, ok := strings.CutPrefix(k, v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		if !ok {
+			continue
+		}
+		if !names.Has(name) {
+			j.invalid(path.Key(k), name, "container not found")
+		}
+		if v := a[k]; profileOf(v) == nil && v != "" && v != v1.DeprecatedAppArmorBetaProfileNamePrefix {
+			j.invalid(path.Key(k), v, fmt.Sprintf("invalid AppArmor profile name: %q", v))
+		}
+	}
+}
+
+// annotationsAgree wants the old AppArmor annotation and the field to say the same.
+func annotationsAgree(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
+	j := &judge{spec: s}
+	if s.OS != nil && s.OS.Name == v1.Windows {
+		return nil
+	}
+	j.visit(spec, func(c *v1.Container, p *field.Path) {
+		text, ok := a[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]
+		if !ok || c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil {
+			return
+		}
+		at, have, want := p.Child("securityContext").Child("appArmorProfile"), c.SecurityContext.AppArmorProfile, profileOf(text)
+		switch {
+		case want == nil:
+		case want.Type != have.Type:
+			j.forbidden(at.Child("type"), "apparmor type in annotation and field must match")
+		case want.LocalhostProfile != nil && have.LocalhostProfile != nil && *want.LocalhostProfile != *have.LocalhostProfile:
+			j.forbidden(at.Child("localhostProfile"), "apparmor profile in annotation and field must match")
+		}
+	})
+	return j.list()
+}
+
+// AnnotationsAgree is for Pods what templates check too; spec is the path of the spec.
+func AnnotationsAgree(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
+	return annotationsAgree(a, s, spec)
+}

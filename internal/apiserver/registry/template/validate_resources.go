@@ -1,0 +1,230 @@
+package template
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	helper "k8s.io/component-helpers/resource"
+)
+
+// sorted are the names of a resource list in order.
+func sorted(list v1.ResourceList) []v1.ResourceName { return slices.Sorted(maps.Keys(list)) }
+
+// requirements judges a container's requests, limits and claims.
+func (j *judge) requirements(r v1.ResourceRequirements, path *field.Path) {
+	limits, requests := path.Child("limits"), path.Child("requests")
+	compute, huge := false, false
+	look := func(name v1.ResourceName, q resource.Quantity, at *field.Path) {
+		j.add(ValidateContainerResourceName(string(name), at)...)
+		j.add(ValidateQuantity(name, q, at)...)
+		if isHugepage(name) {
+			huge = true
+			if !dividesIntoPages(name, q) {
+				j.invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
+			}
+		}
+		compute = compute || name == v1.ResourceCPU || name == v1.ResourceMemory
+	}
+	for _, name := range sorted(r.Limits) {
+		look(name, r.Limits[name], limits.Key(string(name)))
+	}
+	for _, name := range sorted(r.Requests) {
+		q := r.Requests[name]
+		at := requests.Key(string(name))
+		j.add(ValidateContainerResourceName(string(name), at)...)
+		j.add(ValidateQuantity(name, q, at)...)
+		j.withinLimit(name, q, r.Limits, path)
+		if isHugepage(name) {
+			huge = true
+			if !dividesIntoPages(name, q) {
+				j.invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
+			}
+		}
+		compute = compute || name == v1.ResourceCPU || name == v1.ResourceMemory
+	}
+	if huge && !compute {
+		j.forbidden(path, "HugePages require cpu or memory")
+	}
+	j.claimNames(r.Claims, path.Child("claims"))
+}
+
+// withinLimit compares one request with its limit; what cannot be over-committed must be limited to what is asked.
+func (j *judge) withinLimit(name v1.ResourceName, q resource.Quantity, limits v1.ResourceList, path *field.Path) {
+	limit, ok := limits[name]
+	switch {
+	case !ok && !mayOvercommit(name):
+		j.required(path.Child("limits"), "Limit must be set for non overcommitable resources")
+	case !ok:
+	case q.Cmp(limit) != 0 && !mayOvercommit(name):
+		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String()))
+	case q.Cmp(limit) > 0:
+		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String()))
+	}
+}
+
+func (j *judge) claimNames(claims []v1.ResourceClaim, path *field.Path) {
+	seen := sets.New[string]()
+	for i, c := range claims {
+		at := path.Index(i)
+		if c.Name == "" {
+			j.required(at, "")
+			continue
+		}
+		key := c.Name
+		if c.Request != "" {
+			key += "/" + c.Request
+		}
+		if seen.Has(key) || seen.Has(c.Name) {
+			j.add(field.Duplicate(at, key))
+		}
+		seen.Insert(key)
+		if !j.claims.Has(c.Name) {
+			e := field.NotFound(at, c.Name)
+			e.Detail = "must be one of the names in pod.spec.resourceClaims"
+			if len(j.claims) == 0 {
+				e.Detail += " which is empty"
+			}
+			j.add(e)
+		}
+	}
+}
+
+// podResources judges pod-level resources, alone and against the containers'.
+func (j *judge) podResources(spec *field.Path) {
+	r := j.spec.Resources
+	if r == nil {
+		return
+	}
+	path := spec.Child("resources")
+	if len(r.Claims) > 0 {
+		j.forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level")
+	}
+	look := func(list v1.ResourceList, at *field.Path) {
+		for _, name := range sorted(list) {
+			q := list[name]
+			if !helper.IsSupportedPodLevelResource(name) {
+				j.add(field.NotSupported(at.Key(string(name)), string(name), []string{"cpu", "hugepages-", "memory"}))
+				continue
+			}
+			j.add(ValidateQuantity(name, q, at.Key(string(name)))...)
+			if isHugepage(name) && !dividesIntoPages(name, q) {
+				j.invalid(at.Key(string(name)), q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
+			}
+		}
+	}
+	look(r.Limits, path.Child("limits"))
+	look(r.Requests, path.Child("requests"))
+	for _, name := range sorted(r.Requests) {
+		if helper.IsSupportedPodLevelResource(name) {
+			j.withinLimit(name, r.Requests[name], r.Limits, path)
+		}
+	}
+	j.claimNames(r.Claims, path.Child("claims"))
+	j.agreesWithContainers(spec)
+}
+
+// agreesWithContainers: the Pod asks for no less than its containers together, and no container may use more than the Pod.
+func (j *judge) agreesWithContainers(spec *field.Path) {
+	r := j.spec.Resources
+	sum := helper.AggregateContainerRequests(&v1.Pod{Spec: *j.spec}, helper.PodResourcesOptions{})
+	for _, name := range sorted(sum) {
+		asked, ok := r.Requests[name]
+		if total := sum[name]; ok && total.Cmp(asked) > 0 {
+			j.invalid(spec.Child("resources", "requests").Key(string(name)), asked.String(), fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", total.String()))
+		}
+	}
+	for i := range j.spec.Containers {
+		limits := j.spec.Containers[i].Resources.Limits
+		for _, name := range sorted(limits) {
+			most, ok := r.Limits[name]
+			if q := limits[name]; ok && q.Cmp(most) > 0 {
+				j.invalid(spec.Child("containers").Index(i).Child("resources", "limits").Key(string(name)), q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
+			}
+		}
+	}
+}
+
+// ValidateResourceName wants a qualified name, and a known one when it has no domain.
+func ValidateResourceName(name string, path *field.Path) field.ErrorList {
+	var f findings
+	f.each(path, name, validation.IsQualifiedName(name))
+	if len(f) == 0 && !strings.Contains(name, "/") && !standardResource(name) {
+		f.invalid(path, name, "must be a standard resource type or fully qualified")
+	}
+	return f.list()
+}
+
+// ValidateContainerResourceName judges the name of something a container may ask for.
+func ValidateContainerResourceName(name string, path *field.Path) field.ErrorList {
+	f := findings(ValidateResourceName(name, path))
+	switch {
+	case !strings.Contains(name, "/"):
+		if !containerResource(name) {
+			f.invalid(path, name, "must be a standard resource for containers")
+		}
+	case !native(name) && !extended(name):
+		f.invalid(path, name, "doesn't follow extended resource name standard")
+	}
+	return f.list()
+}
+
+// ValidateQuantity wants a number that is not negative, and whole for what is counted.
+func ValidateQuantity(name v1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
+	var f findings
+	if q.Sign() < 0 {
+		f.invalid(path, q.String(), "must be greater than or equal to 0")
+	}
+	const thousand = 1000
+	if (countedResource(string(name)) || extended(string(name))) && q.MilliValue()%thousand != 0 {
+		f.invalid(path, q.String(), "must be an integer")
+	}
+	return f.list()
+}
+
+func containerResource(name string) bool {
+	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
+}
+
+// countedResource are kinds that quotas count.
+func countedResource(name string) bool {
+	switch name {
+	case "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers":
+		return true
+	}
+	return false
+}
+
+func standardResource(name string) bool {
+	switch name {
+	case "storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "requests.storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage":
+		return true
+	}
+	return containerResource(name) || countedResource(name) || strings.HasPrefix(name, v1.ResourceRequestsHugePagesPrefix)
+}
+
+func native(name string) bool {
+	return !strings.Contains(name, "/") || strings.Contains(name, v1.ResourceDefaultNamespacePrefix)
+}
+
+// extended says that a name is of a resource outside Kubernetes, as example.com/gpu.
+func extended(name string) bool {
+	return !native(name) && !strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) && len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
+}
+
+func mayOvercommit(name v1.ResourceName) bool { return native(string(name)) && !isHugepage(name) }
+
+// dividesIntoPages says that a quantity is a positive number of the pages its name tells the size of.
+func dividesIntoPages(name v1.ResourceName, q resource.Quantity) bool {
+	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), v1.ResourceHugePagesPrefix))
+	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || q.Sign() <= 0 {
+		return false
+	}
+	return q.Value()%page.Value() == 0
+}

@@ -1,0 +1,276 @@
+package template
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	sysctlPattern = `^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`
+	sysctlLongest = 253
+)
+
+var sysctlName = regexp.MustCompile(sysctlPattern)
+
+// security judges a container's security context.
+func (j *judge) security(s *v1.SecurityContext, path *field.Path) {
+	if s == nil {
+		return
+	}
+	if s.RunAsUser != nil {
+		j.each(path.Child("runAsUser"), *s.RunAsUser, validation.IsValidUserID(*s.RunAsUser))
+	}
+	if s.RunAsGroup != nil {
+		j.each(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup))
+	}
+	if p := s.ProcMount; p != nil {
+		oneOf(&j.findings, path.Child("procMount"), *p, v1.DefaultProcMount, v1.UnmaskedProcMount)
+		if *p == v1.UnmaskedProcMount && (j.spec.HostUsers == nil || *j.spec.HostUsers) {
+			j.invalid(path.Child("procMount"), *p, "`hostUsers` must be false to use `Unmasked`")
+		}
+	}
+	j.seccomp(s.SeccompProfile, path.Child("seccompProfile"))
+	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
+		if s.Privileged != nil && *s.Privileged {
+			j.invalid(path, bare{s}, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+		}
+		if s.Capabilities != nil {
+			for _, c := range s.Capabilities.Add {
+				if c == "CAP_SYS_ADMIN" {
+					j.invalid(path, bare{s}, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
+				}
+			}
+		}
+	}
+	j.windows(s.WindowsOptions, path.Child("windowsOptions"))
+	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
+}
+
+// podSecurity judges the Pod's security context. path is the spec's.
+func (j *judge) podSecurity(spec *field.Path) {
+	s, path := j.spec.SecurityContext, spec.Child("securityContext")
+	if j.spec.HostPID && j.spec.ShareProcessNamespace != nil && *j.spec.ShareProcessNamespace {
+		j.invalid(path.Child("shareProcessNamespace"), *j.spec.ShareProcessNamespace, "ShareProcessNamespace and HostPID cannot both be enabled")
+	}
+	if s == nil {
+		return
+	}
+	if s.FSGroup != nil {
+		j.each(path.Child("fsGroup"), *s.FSGroup, validation.IsValidGroupID(*s.FSGroup))
+	}
+	if s.RunAsUser != nil {
+		j.each(path.Child("runAsUser"), *s.RunAsUser, validation.IsValidUserID(*s.RunAsUser))
+	}
+	if s.RunAsGroup != nil {
+		j.each(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup))
+	}
+	for i, g := range s.SupplementalGroups {
+		j.each(path.Child("supplementalGroups").Index(i), g, validation.IsValidGroupID(g))
+	}
+	j.sysctls(s.Sysctls, path.Child("sysctls"))
+	if p := s.FSGroupChangePolicy; p != nil {
+		oneOf(&j.findings, path.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch)
+	}
+	j.seccomp(s.SeccompProfile, path.Child("seccompProfile"))
+	j.windows(s.WindowsOptions, path.Child("windowsOptions"))
+	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
+	if p := s.SupplementalGroupsPolicy; p != nil {
+		oneOf(&j.findings, path.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge, v1.SupplementalGroupsPolicyStrict)
+	}
+	if p := s.SELinuxChangePolicy; p != nil {
+		oneOf(&j.findings, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyRecursive)
+	}
+}
+
+func (j *judge) sysctls(list []v1.Sysctl, path *field.Path) {
+	seen := sets.New[string]()
+	for i, s := range list {
+		at := path.Index(i).Child("name")
+		dotted := strings.ReplaceAll(s.Name, "/", ".")
+		switch {
+		case s.Name == "":
+			j.required(at, "")
+		case len(s.Name) > sysctlLongest || !sysctlName.MatchString(s.Name):
+			j.invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", sysctlLongest, sysctlPattern))
+		case seen.Has(dotted):
+			j.add(field.Duplicate(at, s.Name))
+		}
+		seen.Insert(dotted)
+		for _, ns := range []struct {
+			shared bool
+			field  string
+			names  []string
+		}{
+			{j.spec.HostIPC, "hostIPC", []string{"kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."}},
+			{j.spec.HostNetwork, "hostNetwork", []string{"net."}},
+		} {
+			for _, prefix := range ns.names {
+				if ns.shared && strings.HasPrefix(dotted, prefix) {
+					j.invalid(at, s.Name, fmt.Sprintf("may not be specified when '%s' is true", ns.field))
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) seccomp(p *v1.SeccompProfile, path *field.Path) {
+	if p == nil {
+		return
+	}
+	if p.Type == "" {
+		j.required(path.Child("type"), "type is required when seccompProfile is set")
+	} else {
+		oneOf(&j.findings, path.Child("type"), p.Type, v1.SeccompProfileTypeLocalhost, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined)
+	}
+	at := path.Child("localhostProfile")
+	switch {
+	case p.Type != v1.SeccompProfileTypeLocalhost:
+		if p.LocalhostProfile != nil {
+			j.invalid(at, bare{p}, "can only be set when seccomp type is Localhost")
+		}
+	case p.LocalhostProfile == nil:
+		j.required(at, "must be set when seccomp type is Localhost")
+	default:
+		j.descending(*p.LocalhostProfile, at)
+	}
+}
+
+func (j *judge) appArmor(p *v1.AppArmorProfile, path *field.Path) {
+	if p == nil {
+		return
+	}
+	const mustBeSet, longest = "must be set when AppArmor type is Localhost", 4095
+	at := path.Child("localhostProfile")
+	switch p.Type {
+	case v1.AppArmorProfileTypeLocalhost:
+		if p.LocalhostProfile == nil {
+			j.required(at, mustBeSet)
+			return
+		}
+		name := *p.LocalhostProfile
+		switch trimmed := strings.TrimSpace(name); {
+		case trimmed != name:
+			j.invalid(at, name, "must not be padded with whitespace")
+		case trimmed == "":
+			j.required(at, mustBeSet)
+		}
+		if len(name) > longest {
+			j.add(field.TooLong(at, name, longest))
+		}
+	case v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined:
+		if p.LocalhostProfile != nil {
+			j.invalid(at, *p.LocalhostProfile, "can only be set when AppArmor type is Localhost")
+		}
+	case "":
+		j.required(path.Child("type"), "type is required when appArmorProfile is set")
+	default:
+		oneOf(&j.findings, path.Child("type"), p.Type, v1.AppArmorProfileTypeLocalhost, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)
+	}
+}
+
+// windows judges options that Windows nodes read; Gantry's own nodes refuse such Pods.
+func (j *judge) windows(w *v1.WindowsSecurityContextOptions, path *field.Path) {
+	if w == nil {
+		return
+	}
+	const specKiB = 64
+	if n := w.GMSACredentialSpecName; n != nil {
+		j.subdomain(path.Child("gmsaCredentialSpecName"), *n)
+	}
+	if s := w.GMSACredentialSpec; s != nil {
+		at := path.Child("gmsaCredentialSpec")
+		switch {
+		case *s == "":
+			j.invalid(at, *s, "gmsaCredentialSpec cannot be an empty string")
+		case len(*s) > specKiB*1024:
+			j.invalid(at, *s, fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", specKiB))
+		}
+	}
+	if u := w.RunAsUserName; u != nil {
+		at := path.Child("runAsUserName")
+		switch {
+		case *u == "":
+			j.invalid(at, *u, "runAsUserName cannot be an empty string")
+		case strings.ContainsFunc(*u, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			j.invalid(at, *u, "runAsUserName cannot contain control characters")
+		case strings.Count(*u, `\`) > 1:
+			j.invalid(at, *u, "runAsUserName cannot contain more than one backslash")
+		}
+	}
+}
+
+// hostProcess keeps Windows host-process containers together and on the host's network.
+func (j *judge) hostProcess(spec *field.Path) {
+	whole := j.spec.SecurityContext != nil && hostProcessOf(j.spec.SecurityContext.WindowsOptions, false)
+	some, all := false, true
+	eachAny(j.spec, func(c *v1.Container) {
+		is := whole
+		if c.SecurityContext != nil {
+			is = hostProcessOf(c.SecurityContext.WindowsOptions, whole)
+		}
+		some, all = some || is, all && is
+	})
+	if !some {
+		return
+	}
+	if !all {
+		j.invalid(spec, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers")
+	}
+	if !j.spec.HostNetwork {
+		j.invalid(spec.Child("hostNetwork"), j.spec.HostNetwork, "hostNetwork must be true if pod contains any hostProcess containers")
+	}
+}
+
+func hostProcessOf(w *v1.WindowsSecurityContextOptions, otherwise bool) bool {
+	if w == nil || w.HostProcess == nil {
+		return otherwise
+	}
+	return *w.HostProcess
+}
+
+// hostUsers: a Pod with users of its own shares no other namespace with the host.
+func (j *judge) hostUsers(spec *field.Path) {
+	if j.spec.HostUsers == nil || *j.spec.HostUsers {
+		return
+	}
+	const message = "when `hostUsers` is false"
+	if j.spec.HostNetwork {
+		j.forbidden(spec.Child("hostNetwork"), message)
+	}
+	if j.spec.HostPID {
+		j.forbidden(spec.Child("hostPID"), message)
+	}
+	if j.spec.HostIPC {
+		j.forbidden(spec.Child("hostIPC"), message)
+	}
+	for i := range j.spec.Containers {
+		if len(j.spec.Containers[i].VolumeDevices) > 0 {
+			j.forbidden(spec.Child("containers").Index(i).Child("volumeDevices"), message)
+		}
+	}
+}
+
+// hostNetwork wants the ports of a host-network Pod to be the host's.
+func (j *judge) hostNetwork(spec *field.Path) {
+	if !j.spec.HostNetwork {
+		return
+	}
+	for _, list := range []struct {
+		child string
+		of    []v1.Container
+	}{{"containers", j.spec.Containers}, {"initContainers", j.spec.InitContainers}} {
+		for i := range list.of {
+			for k, p := range list.of[i].Ports {
+				if p.HostPort != p.ContainerPort {
+					j.invalid(spec.Child(list.child).Index(i).Child("ports").Index(k).Child("hostPort"), p.HostPort, "must match `containerPort` when `hostNetwork` is true")
+				}
+			}
+		}
+	}
+}

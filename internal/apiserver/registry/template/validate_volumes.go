@@ -1,0 +1,278 @@
+package template
+
+import (
+	"fmt"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	modeRange   = "must be a number between 0 and 0777 (octal), both inclusive"
+	modeMost    = 0o777
+	oneTypeOnly = "may not specify more than 1 volume type"
+)
+
+func (j *judge) volumes(path *field.Path) {
+	names := sets.New[string]()
+	for i := range j.spec.Volumes {
+		v, at := &j.spec.Volumes[i], path.Index(i)
+		j.volume(v, at)
+		switch {
+		case v.Name == "":
+			j.required(at.Child("name"), "")
+		default:
+			if m := validation.IsDNS1123Label(v.Name); len(m) > 0 {
+				j.each(at.Child("name"), v.Name, m)
+			} else if names.Has(v.Name) {
+				j.add(field.Duplicate(at.Child("name"), v.Name))
+			}
+		}
+		names.Insert(v.Name)
+		// A volume that is wrong itself still counts as there for mounts: one fault, one message.
+		if _, ok := j.vols[v.Name]; !ok && v.Name != "" {
+			j.vols[v.Name] = &v.VolumeSource
+		}
+	}
+}
+
+// volume judges the one source of a volume.
+func (j *judge) volume(v *v1.Volume, path *field.Path) {
+	n := 0
+	source := reflect.ValueOf(&v.VolumeSource).Elem()
+	for i := range source.NumField() {
+		if source.Field(i).IsNil() {
+			continue
+		}
+		child := childName(source.Type().Field(i).Tag.Get("json"))
+		if n++; n > 1 {
+			j.forbidden(path.Child(child), oneTypeOnly)
+			continue
+		}
+		if !j.localVolume(v, path) {
+			j.remoteVolume(&v.VolumeSource, path)
+		}
+	}
+	if n == 0 {
+		j.required(path, "must specify a volume type")
+	}
+}
+
+func childName(tag string) string {
+	for i := range tag {
+		if tag[i] == ',' {
+			return tag[:i]
+		}
+	}
+	return tag
+}
+
+// localVolume judges volumes made of the cluster's own objects or the node; false means another type.
+func (j *judge) localVolume(v *v1.Volume, path *field.Path) bool {
+	switch {
+	case v.EmptyDir != nil:
+		if q := v.EmptyDir.SizeLimit; q != nil && q.Sign() < 0 {
+			j.forbidden(path.Child("emptyDir").Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")
+		}
+	case v.HostPath != nil:
+		j.add(validateHostPath(v.HostPath, path.Child("hostPath"))...)
+	case v.GitRepo != nil:
+		at := path.Child("gitRepo")
+		if v.GitRepo.Repository == "" {
+			j.required(at.Child("repository"), "")
+		}
+		j.descending(v.GitRepo.Directory, at.Child("directory"))
+	case v.Secret != nil:
+		at := path.Child("secret")
+		if v.Secret.SecretName == "" {
+			j.required(at.Child("secretName"), "")
+		}
+		j.mode(v.Secret.DefaultMode, at.Child("defaultMode"))
+		j.items(v.Secret.Items, at.Child("items"))
+	case v.ConfigMap != nil:
+		at := path.Child("configMap")
+		if v.ConfigMap.Name == "" {
+			j.required(at.Child("name"), "")
+		}
+		j.mode(v.ConfigMap.DefaultMode, at.Child("defaultMode"))
+		j.items(v.ConfigMap.Items, at.Child("items"))
+	case v.DownwardAPI != nil:
+		at := path.Child("downwardAPI")
+		j.mode(v.DownwardAPI.DefaultMode, at.Child("defaultMode"))
+		for i := range v.DownwardAPI.Items {
+			j.downward(&v.DownwardAPI.Items[i], at)
+		}
+	case v.Projected != nil:
+		j.projected(v.Projected, path.Child("projected"))
+	case v.PersistentVolumeClaim != nil:
+		if v.PersistentVolumeClaim.ClaimName == "" {
+			j.required(path.Child("persistentVolumeClaim").Child("claimName"), "")
+		}
+	case v.Ephemeral != nil:
+		j.ephemeralVolume(v, path)
+	case v.Image != nil:
+		at := path.Child("image")
+		if v.Image.Reference == "" {
+			j.required(at.Child("reference"), "")
+		}
+		needed(&j.findings, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
+	default:
+		return false
+	}
+	return true
+}
+
+func validateHostPath(h *v1.HostPathVolumeSource, path *field.Path) field.ErrorList {
+	var j judge
+	if h.Path == "" {
+		j.required(path.Child("path"), "")
+		return j.list()
+	}
+	j.noBacksteps(h.Path, path.Child("path"))
+	if h.Type != nil {
+		oneOf(&j.findings, path.Child("type"), *h.Type, v1.HostPathUnset, v1.HostPathBlockDev, v1.HostPathCharDev, v1.HostPathDirectory, v1.HostPathDirectoryOrCreate,
+			v1.HostPathFile, v1.HostPathFileOrCreate, v1.HostPathSocket)
+	}
+	return j.list()
+}
+
+func (j *judge) mode(m *int32, path *field.Path) {
+	if m != nil && (*m < 0 || *m > modeMost) {
+		j.invalid(path, *m, modeRange)
+	}
+}
+
+// items judges keys laid out as files.
+func (j *judge) items(list []v1.KeyToPath, path *field.Path) {
+	for i := range list {
+		k, at := &list[i], path.Index(i)
+		if k.Key == "" {
+			j.required(at.Child("key"), "")
+		}
+		if k.Path == "" {
+			j.required(at.Child("path"), "")
+		}
+		j.plainDescending(k.Path, at.Child("path"))
+		j.mode(k.Mode, at.Child("mode"))
+	}
+}
+
+func (j *judge) downward(f *v1.DownwardAPIVolumeFile, path *field.Path) {
+	if f.Path == "" {
+		j.required(path.Child("path"), "")
+	}
+	j.plainDescending(f.Path, path.Child("path"))
+	switch {
+	case f.FieldRef != nil:
+		j.fieldRef(f.FieldRef, path.Child("fieldRef"), volumeFields())
+		if f.ResourceFieldRef != nil {
+			j.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+		}
+	case f.ResourceFieldRef != nil:
+		j.resourceRef(f.ResourceFieldRef, path.Child("resourceFieldRef"), true)
+	default:
+		j.required(path, "one of fieldRef and resourceFieldRef is required")
+	}
+	j.mode(f.Mode, path.Child("mode"))
+}
+
+func (j *judge) projected(p *v1.ProjectedVolumeSource, path *field.Path) {
+	j.mode(p.DefaultMode, path.Child("defaultMode"))
+	paths := sets.New[string]()
+	for i := range p.Sources {
+		j.projection(&p.Sources[i], path, i, paths)
+	}
+}
+
+// projection judges one source; paths are the files that earlier sources make.
+func (j *judge) projection(s *v1.VolumeProjection, path *field.Path, index int, paths sets.Set[string]) {
+	n, at := 0, path.Child("sources").Index(index)
+	more := func() bool {
+		n++
+		if n > 1 {
+			j.forbidden(at, oneTypeOnly+" per source")
+		}
+		return n == 1
+	}
+	claim := func(file, owner string) {
+		if file == "" {
+			return
+		}
+		if paths.Has(file) {
+			j.invalid(path, owner, "conflicting duplicate paths")
+		}
+		paths.Insert(file)
+	}
+	keys := func(name string, items []v1.KeyToPath, child string) {
+		if name == "" {
+			j.required(at.Child(child).Child("name"), "")
+		}
+		j.items(items, at.Child(child).Child("items"))
+		for _, k := range items {
+			claim(k.Path, name)
+		}
+	}
+	if s.Secret != nil && more() {
+		keys(s.Secret.Name, s.Secret.Items, "secret")
+	}
+	if s.ConfigMap != nil && more() {
+		keys(s.ConfigMap.Name, s.ConfigMap.Items, "configMap")
+	}
+	if s.DownwardAPI != nil && more() {
+		for i := range s.DownwardAPI.Items {
+			f := &s.DownwardAPI.Items[i]
+			j.downward(f, at.Child("downwardAPI"))
+			claim(f.Path, "downwardAPI")
+		}
+	}
+	if t := s.ServiceAccountToken; t != nil && more() {
+		j.token(t, at.Child("serviceAccountToken"), path)
+		claim(t.Path, "serviceAccountToken")
+	}
+}
+
+func (j *judge) token(t *v1.ServiceAccountTokenProjection, at, path *field.Path) {
+	const least, most = 10 * 60, 1 << 32
+	if s := t.ExpirationSeconds; s != nil {
+		if *s < least {
+			j.invalid(at.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")
+		}
+		if *s > most {
+			j.invalid(at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds")
+		}
+	}
+	if t.Path == "" {
+		j.required(path.Child("path"), "")
+		return
+	}
+	j.plainDescending(t.Path, path.Child("path"))
+}
+
+func (j *judge) ephemeralVolume(v *v1.Volume, path *field.Path) {
+	at := path.Child("ephemeral").Child("volumeClaimTemplate")
+	t := v.Ephemeral.VolumeClaimTemplate
+	if t == nil {
+		j.required(at, "")
+		return
+	}
+	meta := at.Child("metadata")
+	j.add(metavalidation.ValidateLabels(t.Labels, meta.Child("labels"))...)
+	set := reflect.ValueOf(&t.ObjectMeta).Elem()
+	for i := range set.NumField() {
+		name := set.Type().Field(i).Name
+		if name == "Labels" || name == "Annotations" || set.Field(i).IsZero() {
+			continue
+		}
+		j.forbidden(meta.Child(childName(set.Type().Field(i).Tag.Get("json"))), "cannot be set")
+	}
+	j.add(ValidateClaim(&t.Spec, at.Child("spec"))...)
+	if j.pod == "" {
+		return
+	}
+	name := j.pod + "-" + v.Name
+	j.each(path.Child("name"), v.Name, prefixed(fmt.Sprintf("PVC name %q: ", name), validation.IsDNS1123Subdomain(name)))
+}
