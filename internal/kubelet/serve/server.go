@@ -77,10 +77,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	srv := &http.Server{
 		Handler: s.handler, TLSConfig: conf, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
-		ErrorLog:    nil,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	klog.FromContext(ctx).Info("Starting to listen", "address", s.listener.Addr().String())
+	klog.FromContext(ctx).V(2).Info("Starting to listen", "address", s.listener.Addr().String())
 	failed := make(chan error, 1)
 	go func() { failed <- srv.ServeTLS(s.listener, "", "") }()
 	select {
@@ -88,7 +87,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("kubelet server: %w", err)
 	case <-ctx.Done():
 	}
-	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), 100*time.Millisecond)
 	defer cancel()
 	if err := srv.Shutdown(short); err != nil {
 		_ = srv.Close()

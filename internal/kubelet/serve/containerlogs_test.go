@@ -1,0 +1,112 @@
+package serve_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/rest"
+)
+
+type portforwardDialer = httpstream.Dialer
+
+// lockedBuffer is written by a stream and read by the test.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// row: KAP-05
+func TestContainerLogs(t *testing.T) {
+	w := newWorld(t)
+	pod := w.run("web", map[string]string{"app": "echo one; echo two >&2; echo three; exit 1", "pulling": "", "backoff": "", "creating": "", "fresh": ""})
+	w.soon("container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
+	wait := func(name, reason string) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: name, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}
+	}
+	pod.Status.ContainerStatuses = []v1.ContainerStatus{wait("pulling", "ErrImagePull"), wait("backoff", "ImagePullBackOff"), wait("creating", "ContainerCreating")}
+	const at = "/containerLogs/default/web/"
+	for path, want := range map[string]string{
+		at + "app":                                  "200 one\ntwo\nthree",
+		at + "app?tailLines=1":                      "200 three",
+		at + "app?limitBytes=5":                     "200 one\nt",
+		at + "app?stream=Stderr":                    "200 two",
+		at + "app?stream=Stdout":                    "200 one\nthree",
+		at + "app?stream=Stdout&tailLines=1":        `400 {"message": "Unable to decode query: tailLines and specific stream are mutually exclusive for now"}`,
+		at + "app?tailLines=x":                      `400 {"message": "Unable to decode query: tailLines: strconv.ParseInt: parsing 'x': invalid syntax"}`,
+		at + "app?previous=true":                    `400 previous terminated container "app" in pod "web" not found`,
+		at + "none":                                 `404 container "none" not found in pod "web"`,
+		"/containerLogs/default/none/app":           `404 pod "none" does not exist`,
+		at + "pulling":                              `400 container "pulling" in pod "web" is waiting to start: image can't be pulled`,
+		at + "backoff":                              `400 container "backoff" in pod "web" is waiting to start: trying and failing to pull image`,
+		at + "creating":                             `400 container "creating" in pod "web" is waiting to start: ContainerCreating`,
+		at + "fresh":                                `400 container "fresh" in pod "web" is not available`,
+		at + "app?follow=true&tailLines=2":          "200 two\nthree",
+		at + "app?sinceTime=2999-01-01T00:00:00Z":   "200 ",
+		at + "app?sinceSeconds=3600&timestamps=0":   "200 one\ntwo\nthree",
+		at + "app?sinceSeconds=0":                   `400 {"message": "Unable to decode query: sinceSeconds: 0 is too small"}`,
+		at + "app?stream=Nothing":                   `400 {"message": "Unable to decode query: stream: 'Nothing' is not All, Stdout or Stderr"}`,
+		at + "app?previous=false&follow=false":      "200 one\ntwo\nthree",
+		at + "app?stream=All&timestamps=false":      "200 one\ntwo\nthree",
+		at + "app?limitBytes=1000000&tailLines=100": "200 one\ntwo\nthree",
+	} {
+		code, body := w.get(path)
+		if got := fmt.Sprintf("%d %s", code, body); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// row: KAP-05
+func TestFollowSeesLinesAsTheyCome(t *testing.T) {
+	w := newWorld(t)
+	w.run("web", map[string]string{"app": `while read line; do echo "said $line"; done`})
+	client, err := rest.HTTPClientFor(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/containerLogs/default/web/app?follow=true", nil)
+	said := make(chan string, 10)
+	begun := make(chan struct{})
+	go func() {
+		defer close(said)
+		close(begun)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			said <- s.Text()
+		}
+	}()
+	<-begun
+	if err := w.stream("spdy", "/exec/default/web/app?output=1&command=sh&command=-c&command="+"echo+hello+%3E+/proc/1/fd/1", discard); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-said; got != "hello" {
+		t.Errorf("%q", got)
+	}
+	w.fake.Close()
+	for range said { //nolint:revive // until the stream ends
+	}
+}
