@@ -29,9 +29,9 @@ deps: ## install what is missing of compilers and tools (Debian packages; root)
 build: binary runtime ## build gantry, runc, the containerd shim, the CNI plugin and the pause program into build/bin
 
 .PHONY: binary
-binary:
+binary: # same compiler flags as the tests (no -trimpath), so that every package is compiled once for both
 	@mkdir -p $(BIN)
-	@start=$$(date +%s); go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/gantry ./cmd/gantry; \
+	@start=$$(date +%s); go build -ldflags '$(LDFLAGS)' -o $(BIN)/gantry ./cmd/gantry; \
 		echo "built $(BIN)/gantry in $$(( $$(date +%s) - start )) s"
 	@if command -v kubectl >/dev/null; then rm -f $(BIN)/kubectl; else ln -sf gantry $(BIN)/kubectl; fi
 

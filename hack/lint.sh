@@ -9,6 +9,6 @@ export CGO_ENABLED=0
 if [ ! -x "$linter" ]; then
 	echo "building golangci-lint (once, some minutes)"
 	mkdir -p "$cache"
-	(cd "$here/hack/lint" && go build -trimpath -ldflags "-s -w" -o "$linter.$$" github.com/golangci/golangci-lint/v2/cmd/golangci-lint && mv "$linter.$$" "$linter")
+	(cd "$here/hack/lint" && go build -ldflags "-s -w" -o "$linter.$$" github.com/golangci/golangci-lint/v2/cmd/golangci-lint && mv "$linter.$$" "$linter")
 fi
 cd "$here" && exec "$linter" run --timeout 15m "${@:-./...}"

@@ -24,13 +24,13 @@ if [ ! -e "$store/done" ]; then
 	runc=$(version github.com/opencontainers/runc)
 	plugins=$(version github.com/containernetworking/plugins)
 	echo "building runc $runc (static, seccomp)"
-	CGO_ENABLED=1 go build -trimpath -tags "seccomp netgo osusergo urfave_cli_no_docs" \
+	CGO_ENABLED=1 go build -tags "seccomp netgo osusergo urfave_cli_no_docs" \
 		-ldflags "-s -w -extldflags -static -X main.version=${runc#v}" -o "$tmp/runc" github.com/opencontainers/runc
 	echo "building containerd-shim-runc-v2 $containerd"
-	CGO_ENABLED=0 go build -trimpath -tags no_grpc -ldflags "-s -w -X github.com/containerd/containerd/v2/version.Version=$containerd" \
+	CGO_ENABLED=0 go build -tags no_grpc -ldflags "-s -w -X github.com/containerd/containerd/v2/version.Version=$containerd" \
 		-o "$tmp/" github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	echo "building the standard CNI plugins $plugins (used by the conformance checks alone)"
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$plugins" -o "$tmp/cni/" \
+	CGO_ENABLED=0 go build -ldflags "-s -w -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$plugins" -o "$tmp/cni/" \
 		github.com/containernetworking/plugins/plugins/main/bridge github.com/containernetworking/plugins/plugins/main/loopback \
 		github.com/containernetworking/plugins/plugins/ipam/host-local \
 		github.com/containernetworking/plugins/plugins/meta/portmap github.com/containernetworking/plugins/plugins/meta/firewall
@@ -46,4 +46,4 @@ mkdir -p "$out/cni"
 for f in runc containerd-shim-runc-v2 pause cni/bridge cni/loopback cni/host-local cni/portmap cni/firewall; do
 	cmp -s "$store/$f" "$out/$f" || { cp "$store/$f" "$out/$f.new" && mv "$out/$f.new" "$out/$f"; }
 done
-cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$out/cni/gantry-cni" ./cmd/gantry-cni
+cd "$here" && CGO_ENABLED=0 go build -ldflags "-s -w" -o "$out/cni/gantry-cni" ./cmd/gantry-cni
