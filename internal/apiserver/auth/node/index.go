@@ -37,7 +37,7 @@ type pvEntry struct {
 func NewIndex() *Index {
 	return &Index{
 		moved: make(chan struct{}),
-		pods: map[types.NamespacedName]podEntry{}, needs: map[thing]map[string]int{}, pvs: map[string]pvEntry{},
+		pods:  map[types.NamespacedName]podEntry{}, needs: map[thing]map[string]int{}, pvs: map[string]pvEntry{},
 		via: map[thing]map[string]bool{}, named: map[thing]string{},
 	}
 }

@@ -150,4 +150,3 @@ func UserRules(p Policy, who user.Info, namespace string) ([]rbacv1.PolicyRule, 
 	})
 	return rules, utilerrors.NewAggregate(errs)
 }
-

@@ -1,0 +1,139 @@
+package certificates
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// signers asks the authorizer about verbs on signers.
+type signers struct {
+	*admission.Handler
+	authorizer authorizer.Authorizer
+}
+
+// SetAuthorizer implements initializer.WantsAuthorizer.
+func (s *signers) SetAuthorizer(a authorizer.Authorizer) { s.authorizer = a }
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (s *signers) ValidateInitialization() error {
+	if s.authorizer == nil {
+		return errors.New("certificates admission: no authorizer")
+	}
+	return nil
+}
+
+// may tells whether a user holds a verb on a signer, by its name or by DOMAIN/*.
+func (s *signers) may(ctx context.Context, a admission.Attributes, verb, signer string) bool {
+	domain, _, _ := strings.Cut(signer, "/")
+	for _, name := range []string{signer, domain + "/*"} {
+		d, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: a.GetUserInfo(), Verb: verb, Name: name,
+			APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "signers", ResourceRequest: true,
+		})
+		if err == nil && d == authorizer.DecisionAllow {
+			return true
+		}
+	}
+	return false
+}
+
+func requests(a admission.Attributes, subresource string) bool {
+	return a.GetResource().GroupResource() == certificatesv1.Resource("certificatesigningrequests") && a.GetSubresource() == subresource
+}
+
+// Approval is the validating plugin CertificateApproval.
+type Approval struct{ *signers }
+
+// NewApproval makes it.
+func NewApproval() *Approval {
+	return &Approval{&signers{Handler: admission.NewHandler(admission.Update)}}
+}
+
+// Validate implements admission.ValidationInterface.
+func (p *Approval) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !requests(a, "approval") {
+		return nil
+	}
+	// The signer of the stored object: what was sent is not to be trusted.
+	csr, ok := a.GetOldObject().(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return admission.NewForbidden(a, fmt.Errorf("expected type CertificateSigningRequest, got: %T", a.GetOldObject()))
+	}
+	if !p.may(ctx, a, "approve", csr.Spec.SignerName) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to approve requests with signerName %q", csr.Spec.SignerName))
+	}
+	return nil
+}
+
+// Signing is the validating plugin CertificateSigning.
+type Signing struct{ *signers }
+
+// NewSigning makes it.
+func NewSigning() *Signing {
+	return &Signing{&signers{Handler: admission.NewHandler(admission.Update)}}
+}
+
+// Validate implements admission.ValidationInterface.
+func (p *Signing) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !requests(a, "status") {
+		return nil
+	}
+	old, ok1 := a.GetOldObject().(*certificatesv1.CertificateSigningRequest)
+	csr, ok2 := a.GetObject().(*certificatesv1.CertificateSigningRequest)
+	if !ok1 || !ok2 {
+		return admission.NewForbidden(a, fmt.Errorf("expected type CertificateSigningRequest, got: %T", a.GetObject()))
+	}
+	if slices.Equal(old.Status.Certificate, csr.Status.Certificate) && equality.Semantic.DeepEqual(failure(old), failure(csr)) {
+		return nil
+	}
+	if !p.may(ctx, a, "sign", old.Spec.SignerName) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
+	}
+	return nil
+}
+
+func failure(c *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequestCondition {
+	for i := range c.Status.Conditions {
+		if c.Status.Conditions[i].Type == certificatesv1.CertificateFailed {
+			return &c.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Subject is the validating plugin CertificateSubjectRestriction.
+type Subject struct{ *admission.Handler }
+
+// NewSubject makes it.
+func NewSubject() *Subject { return &Subject{admission.NewHandler(admission.Create)} }
+
+// Validate implements admission.ValidationInterface.
+func (*Subject) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	csr, ok := a.GetObject().(*certificatesv1.CertificateSigningRequest)
+	if !ok || !requests(a, "") || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return nil
+	}
+	block, _ := pem.Decode(csr.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return admission.NewForbidden(a, errors.New("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"))
+	}
+	req, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return admission.NewForbidden(a, fmt.Errorf("failed to parse CSR: %w", err))
+	}
+	if slices.Contains(req.Subject.Organization, user.SystemPrivilegedGroup) {
+		return admission.NewForbidden(a, fmt.Errorf("use of %s signer with %s group is not allowed", certificatesv1.KubeAPIServerClientSignerName, user.SystemPrivilegedGroup))
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package noderestriction
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+func nodes(name string, a admission.Attributes) error {
+	target := a.GetName()
+	n, _ := a.GetObject().(*corev1.Node)
+	if a.GetOperation() == admission.Create {
+		if n == nil {
+			return fmt.Errorf("unexpected type %T", a.GetObject())
+		}
+		if bad := forbidden(changed(n.Labels, nil)); len(bad) > 0 {
+			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
+		}
+		if target == "" {
+			target = n.Name
+		}
+		if len(n.OwnerReferences) > 0 {
+			return fmt.Errorf("node %q is not allowed to set ownerReferences", name)
+		}
+	}
+	if target != name {
+		return fmt.Errorf("node %q is not allowed to modify node %q", name, target)
+	}
+	if a.GetOperation() != admission.Update {
+		return nil
+	}
+	old, ok := a.GetOldObject().(*corev1.Node)
+	if n == nil || !ok {
+		return fmt.Errorf("unexpected type %T", a.GetObject())
+	}
+	if !equality.Semantic.DeepEqual(n.Spec.Taints, old.Spec.Taints) {
+		return fmt.Errorf("node %q is not allowed to modify taints", name)
+	}
+	if bad := forbidden(changed(n.Labels, old.Labels)); len(bad) > 0 {
+		return fmt.Errorf("node %q is not allowed to modify labels: %s", name, strings.Join(bad, ", "))
+	}
+	if !equality.Semantic.DeepEqual(n.OwnerReferences, old.OwnerReferences) {
+		return fmt.Errorf("node %q is not allowed to modify ownerReferences", name)
+	}
+	return nil
+}
+
+// changed lists the keys that differ.
+func changed(now, was map[string]string) []string {
+	var out []string
+	for k, v := range now {
+		if old, there := was[k]; !there || old != v {
+			out = append(out, k)
+		}
+	}
+	for k := range was {
+		if _, there := now[k]; !there {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// own are the labels of Kubernetes' domains that a node sets itself.
+var own = map[string]bool{
+	corev1.LabelHostname: true, corev1.LabelTopologyZone: true, corev1.LabelTopologyRegion: true,
+	corev1.LabelFailureDomainBetaZone: true, corev1.LabelFailureDomainBetaRegion: true,
+	corev1.LabelInstanceType: true, corev1.LabelInstanceTypeStable: true, corev1.LabelOSStable: true, corev1.LabelArchStable: true,
+	"beta.kubernetes.io/os": true, "beta.kubernetes.io/arch": true, corev1.LabelWindowsBuild: true,
+}
+
+// forbidden picks the labels a node may not touch: those of Kubernetes' domains which it does not set itself, else it could draw to itself
+// Pods that are meant for other nodes.
+func forbidden(keys []string) []string {
+	var out []string
+	for _, k := range keys {
+		domain, _, ok := strings.Cut(k, "/")
+		if !ok || own[k] || under(domain, "kubelet.kubernetes.io") || under(domain, "node.kubernetes.io") {
+			continue
+		}
+		if under(domain, "kubernetes.io") || under(domain, "k8s.io") {
+			out = append(out, k)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+func under(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
+}
+
+// claims lets a node report how large a volume has become, and nothing else.
+func claims(name string, a admission.Attributes) error {
+	if a.GetSubresource() != "status" {
+		return errors.New("may only update PVC status")
+	}
+	if a.GetOperation() != admission.Update {
+		return fmt.Errorf("unexpected operation %q, node %q may only update PVC status", a.GetOperation(), name)
+	}
+	old, ok1 := a.GetOldObject().(*corev1.PersistentVolumeClaim)
+	claim, ok2 := a.GetObject().(*corev1.PersistentVolumeClaim)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("unexpected type %T", a.GetObject())
+	}
+	x, y := old.DeepCopy(), claim.DeepCopy()
+	for _, c := range []*corev1.PersistentVolumeClaim{x, y} {
+		c.ResourceVersion, c.ManagedFields = "", nil
+		c.Status.Capacity, c.Status.Conditions, c.Status.AllocatedResourceStatuses = nil, nil, nil
+	}
+	if !equality.Semantic.DeepEqual(x, y) {
+		return fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions", name)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package noderestriction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/apiserver/auth/node"
+)
+
+// Plugin is the plugin NodeRestriction.
+type Plugin struct {
+	*admission.Handler
+	client     kubernetes.Interface
+	authorizer authorizer.Authorizer
+}
+
+// New makes it.
+func New() *Plugin {
+	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete)}
+}
+
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
+
+// SetAuthorizer implements initializer.WantsAuthorizer.
+func (p *Plugin) SetAuthorizer(a authorizer.Authorizer) { p.authorizer = a }
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *Plugin) ValidateInitialization() error {
+	if p.client == nil || p.authorizer == nil {
+		return errors.New("node restriction: no client or no authorizer")
+	}
+	return nil
+}
+
+// Admit implements admission.MutationInterface, to refuse before others work on the object.
+func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	name, isNode := node.Identity(a.GetUserInfo())
+	if !isNode {
+		return nil
+	}
+	if name == "" {
+		return admission.NewForbidden(a, fmt.Errorf("could not determine node from user %q", a.GetUserInfo().GetName()))
+	}
+	err := p.judge(ctx, name, a)
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) {
+		return err
+	}
+	return admission.NewForbidden(a, err)
+}
+
+func (p *Plugin) judge(ctx context.Context, name string, a admission.Attributes) error {
+	switch a.GetResource().GroupResource() {
+	case corev1.Resource("pods"):
+		return p.pods(ctx, name, a)
+	case corev1.Resource("nodes"):
+		return nodes(name, a)
+	case corev1.Resource("persistentvolumeclaims"):
+		return claims(name, a)
+	case corev1.Resource("serviceaccounts"):
+		if a.GetSubresource() == "token" && a.GetOperation() == admission.Create {
+			return p.token(ctx, name, a)
+		}
+	case coordinationv1.Resource("leases"):
+		return leases(name, a)
+	case storagev1.Resource("csinodes"):
+		return csiNodes(name, a)
+	case resourcev1.Resource("resourceslices"):
+		return slices(name, a)
+	}
+	return nil
+}
+
+// existing reads a Pod as it is stored; it returns the API's own error when it is not there.
+func (p *Plugin) existing(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// token lets a node have tokens for Pods bound to it, under the audiences those Pods ask for.
+func (p *Plugin) token(ctx context.Context, name string, a admission.Attributes) error {
+	req, ok := a.GetObject().(*authenticationv1.TokenRequest)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", a.GetObject())
+	}
+	ref := req.Spec.BoundObjectRef
+	switch {
+	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
+		return errors.New("node requested token not bound to a pod")
+	case ref.UID == "":
+		return errors.New("node requested token with a pod binding without a uid")
+	}
+	pod, err := p.existing(ctx, a.GetNamespace(), ref.Name)
+	switch {
+	case err != nil:
+		return err
+	case ref.UID != pod.UID:
+		return fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+	case pod.Spec.NodeName != name:
+		return errors.New("node requested token bound to a pod scheduled on a different node")
+	}
+	return p.audiences(ctx, a, pod, req.Spec.Audiences)
+}
+
+// audiences lets a node ask only for audiences its Pod asks for: in a projected volume, or by a CSI driver that wants tokens.
+func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *corev1.Pod, asked []string) error {
+	allowed := p.podAudiences(ctx, pod)
+	for _, aud := range asked {
+		if allowed[aud] {
+			continue
+		}
+		d, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: a.GetUserInfo(), Verb: "request-serviceaccounts-token-audience", Namespace: a.GetNamespace(), APIVersion: "v1",
+			Resource: aud, Name: a.GetName(), ResourceRequest: true,
+		})
+		if err != nil || d != authorizer.DecisionAllow {
+			return fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", aud, a.GetUserInfo().GetName())
+		}
+	}
+	return nil
+}
+
+func (p *Plugin) podAudiences(ctx context.Context, pod *corev1.Pod) map[string]bool {
+	out := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.Projected != nil:
+			for _, s := range v.Projected.Sources {
+				if s.ServiceAccountToken != nil {
+					out[s.ServiceAccountToken.Audience] = true
+				}
+			}
+		case v.CSI != nil:
+			p.driverAudiences(ctx, v.CSI.Driver, out)
+		case v.PersistentVolumeClaim != nil:
+			p.claimAudiences(ctx, pod.Namespace, v.PersistentVolumeClaim.ClaimName, out)
+		case v.Ephemeral != nil:
+			p.claimAudiences(ctx, pod.Namespace, pod.Name+"-"+v.Name, out)
+		}
+	}
+	return out
+}
+
+func (p *Plugin) claimAudiences(ctx context.Context, namespace, name string, out map[string]bool) {
+	claim, err := p.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil || claim.Spec.VolumeName == "" {
+		return
+	}
+	pv, err := p.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err == nil && pv.Spec.CSI != nil {
+		p.driverAudiences(ctx, pv.Spec.CSI.Driver, out)
+	}
+}
+
+func (p *Plugin) driverAudiences(ctx context.Context, driver string, out map[string]bool) {
+	d, err := p.client.StorageV1().CSIDrivers().Get(ctx, driver, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	for _, r := range d.Spec.TokenRequests {
+		out[r.Audience] = true
+	}
+}
+
+// leases, csiNodes and slices: each node its own.
+func leases(name string, a admission.Attributes) error {
+	if a.GetNamespace() != corev1.NamespaceNodeLease {
+		return fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
+	}
+	target := a.GetName()
+	if o, ok := a.GetObject().(*coordinationv1.Lease); ok && a.GetOperation() == admission.Create {
+		target = o.Name
+	}
+	if target != name {
+		return errors.New("can only access node lease with the same name as the requesting node")
+	}
+	return nil
+}
+
+func csiNodes(name string, a admission.Attributes) error {
+	target := a.GetName()
+	if o, ok := a.GetObject().(*storagev1.CSINode); ok && a.GetOperation() == admission.Create {
+		target = o.Name
+	}
+	if target != name {
+		return errors.New("can only access CSINode with the same name as the requesting node")
+	}
+	return nil
+}
+
+func slices(name string, a admission.Attributes) error {
+	if a.GetOperation() == admission.Delete {
+		o, ok := a.GetOldObject().(*resourcev1.ResourceSlice)
+		if ok && (o.Spec.NodeName == nil || *o.Spec.NodeName != name) {
+			return errors.New("can only delete ResourceSlice with the same NodeName as the requesting node")
+		}
+		return nil
+	}
+	o, ok := a.GetObject().(*resourcev1.ResourceSlice)
+	if ok && (o.Spec.NodeName == nil || *o.Spec.NodeName != name) {
+		return errors.New("can only create ResourceSlice with the same NodeName as the requesting node")
+	}
+	return nil
+}

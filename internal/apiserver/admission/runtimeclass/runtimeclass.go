@@ -1,0 +1,159 @@
+// Package runtimeclass writes what a Pod's RuntimeClass costs and where it can run into the Pod.
+//
+// Chapter 1, written. In: a Pod being created, its RuntimeClass. Out: spec.overhead, node selector and tolerations, or a refusal.
+package runtimeclass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	nodelisters "k8s.io/client-go/listers/node/v1"
+)
+
+// Plugin is the plugin RuntimeClass.
+type Plugin struct {
+	*admission.Handler
+	client  kubernetes.Interface
+	classes nodelisters.RuntimeClassLister
+}
+
+// New makes it.
+func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Create)} }
+
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
+
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	i := f.Node().V1().RuntimeClasses()
+	p.classes = i.Lister()
+	p.SetReadyFunc(i.Informer().HasSynced)
+}
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *Plugin) ValidateInitialization() error {
+	if p.client == nil || p.classes == nil {
+		return errors.New("runtime class admission: no client or no informer of RuntimeClasses")
+	}
+	return nil
+}
+
+// class returns the Pod's class, nil when it names none.
+func (p *Plugin) class(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
+	if pod.Spec.RuntimeClassName == nil {
+		return nil, nil
+	}
+	if !p.WaitForReady() {
+		return nil, admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	name := *pod.Spec.RuntimeClassName
+	c, err := p.classes.Get(name)
+	if apierrors.IsNotFound(err) { // it may be too new for the informer
+		c, err = p.client.NodeV1().RuntimeClasses().Get(ctx, name, metav1.GetOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", name))
+	}
+	return c, err
+}
+
+func podOf(a admission.Attributes) (*corev1.Pod, bool) {
+	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "" {
+		return nil, false
+	}
+	pod, ok := a.GetObject().(*corev1.Pod)
+	return pod, ok
+}
+
+// Admit implements admission.MutationInterface.
+func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, ok := podOf(a)
+	if !ok {
+		return nil
+	}
+	c, err := p.class(ctx, a, pod)
+	if err != nil || c == nil {
+		return err
+	}
+	if err := charge(pod, c); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if err := place(pod, c); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+var errOverhead = errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+
+// charge writes the class's overhead into the Pod.
+func charge(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
+	if c.Overhead == nil {
+		return nil
+	}
+	if pod.Spec.Overhead != nil && !equality.Semantic.DeepEqual(c.Overhead.PodFixed, pod.Spec.Overhead) {
+		return errOverhead
+	}
+	pod.Spec.Overhead = c.Overhead.PodFixed.DeepCopy()
+	return nil
+}
+
+// place adds the class's node selector and tolerations.
+func place(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
+	if c.Scheduling == nil {
+		return nil
+	}
+	for k, want := range c.Scheduling.NodeSelector {
+		if have, there := pod.Spec.NodeSelector[k]; there && have != want {
+			return fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", k, want, k, have)
+		}
+		if pod.Spec.NodeSelector == nil {
+			pod.Spec.NodeSelector = map[string]string{}
+		}
+		pod.Spec.NodeSelector[k] = want
+	}
+	for _, t := range c.Scheduling.Tolerations {
+		if !has(pod.Spec.Tolerations, t) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, t)
+		}
+	}
+	return nil
+}
+
+func has(list []corev1.Toleration, t corev1.Toleration) bool {
+	for _, x := range list {
+		if equality.Semantic.DeepEqual(x, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// Validate implements admission.ValidationInterface.
+func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod, ok := podOf(a)
+	if !ok {
+		return nil
+	}
+	c, err := p.class(ctx, a, pod)
+	switch {
+	case err != nil:
+		return err
+	case c != nil && c.Overhead != nil:
+		if !equality.Semantic.DeepEqual(c.Overhead.PodFixed, pod.Spec.Overhead) {
+			return admission.NewForbidden(a, errOverhead)
+		}
+	case len(pod.Spec.Overhead) > 0:
+		return admission.NewForbidden(a, errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+	}
+	return nil
+}

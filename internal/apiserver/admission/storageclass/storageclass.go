@@ -1,0 +1,85 @@
+// Package storageclass gives a claim that names no StorageClass the default one.
+//
+// Chapter 1, written. In: a PersistentVolumeClaim being created, the StorageClasses. Out: spec.storageClassName.
+package storageclass
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+)
+
+// Annotations that mark a class as the default.
+const (
+	isDefault     = "storageclass.kubernetes.io/is-default-class"
+	isDefaultBeta = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+// Plugin is the mutating plugin DefaultStorageClass.
+type Plugin struct {
+	*admission.Handler
+	classes storagelisters.StorageClassLister
+}
+
+// New makes it.
+func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Create)} }
+
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	i := f.Storage().V1().StorageClasses()
+	p.classes = i.Lister()
+	p.SetReadyFunc(i.Informer().HasSynced)
+}
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *Plugin) ValidateInitialization() error {
+	if p.classes == nil {
+		return errors.New("default storage class admission: no informer of StorageClasses")
+	}
+	return nil
+}
+
+// Admit implements admission.MutationInterface.
+func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
+	if !ok || a.GetSubresource() != "" || claim.Spec.StorageClassName != nil {
+		return nil
+	}
+	if _, named := claim.Annotations[corev1.BetaStorageClassAnnotation]; named {
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	list, err := p.classes.List(labels.Everything())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if c := Default(list); c != nil {
+		name := c.Name
+		claim.Spec.StorageClassName = &name
+	}
+	return nil
+}
+
+// Default returns the newest class marked as default, the first by name among equally new ones; nil when none is.
+func Default(list []*storagev1.StorageClass) *storagev1.StorageClass {
+	var out *storagev1.StorageClass
+	for _, c := range list {
+		if c.Annotations[isDefault] != "true" && c.Annotations[isDefaultBeta] != "true" {
+			continue
+		}
+		newer := out == nil || out.CreationTimestamp.Before(&c.CreationTimestamp)
+		same := out != nil && out.CreationTimestamp.Equal(&c.CreationTimestamp)
+		if newer || same && c.Name < out.Name {
+			out = c
+		}
+	}
+	return out
+}

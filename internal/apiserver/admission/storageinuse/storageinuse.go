@@ -1,0 +1,45 @@
+// Package storageinuse keeps PersistentVolumes and claims from going while something uses them.
+//
+// Chapter 1, written. In: a volume or claim being created. Out: the finalizer that the protection controllers take off when nothing uses it.
+package storageinuse
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// The finalizers.
+const (
+	ClaimFinalizer  = "kubernetes.io/pvc-protection"
+	VolumeFinalizer = "kubernetes.io/pv-protection"
+)
+
+// Plugin is the mutating plugin StorageObjectInUseProtection.
+type Plugin struct{ *admission.Handler }
+
+// New makes it.
+func New() *Plugin { return &Plugin{admission.NewHandler(admission.Create)} }
+
+// Admit implements admission.MutationInterface.
+func (*Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() != "" {
+		return nil
+	}
+	switch o := a.GetObject().(type) {
+	case *corev1.PersistentVolumeClaim:
+		protect(&o.ObjectMeta, ClaimFinalizer)
+	case *corev1.PersistentVolume:
+		protect(&o.ObjectMeta, VolumeFinalizer)
+	}
+	return nil
+}
+
+func protect(m *metav1.ObjectMeta, finalizer string) {
+	if !slices.Contains(m.Finalizers, finalizer) {
+		m.Finalizers = append(m.Finalizers, finalizer)
+	}
+}

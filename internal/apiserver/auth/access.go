@@ -1,0 +1,153 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/admission"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/node"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/policy"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
+	registryauth "github.com/gantry-project/gantry/internal/apiserver/registry/auth"
+	registryrbac "github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/serviceaccounts"
+)
+
+// DefaultIssuer names who issues service-account tokens, and is the audience they are for.
+const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
+
+// Options say how strict and how reachable the server is. The zero value is the secure default.
+type Options struct {
+	Issuer    string   // DefaultIssuer
+	JWKSURI   string   // where others find the keys; below the issuer when empty
+	Audiences []string // what the server calls itself in tokens; the issuer when empty
+	// TokenKeys are files with further public keys of tokens, as of an earlier signing key.
+	TokenKeys []string
+	// TokenFile is a file of static tokens: CSV of token, user, uid and, in quotes, groups.
+	TokenFile string
+	// Anonymous lets requests without credentials through to authorization, as upstream does. Else only health paths answer them.
+	Anonymous bool
+	// ProtectStorage turns on StorageObjectInUseProtection; the protection controllers must run.
+	ProtectStorage bool
+}
+
+// Access returns what apiserver.Config.Access wants.
+func Access(o Options) func(apiserver.AccessDeps) (*apiserver.Access, error) {
+	return func(d apiserver.AccessDeps) (*apiserver.Access, error) {
+		s, err := newStack(o, d)
+		if err != nil {
+			return nil, err
+		}
+		return s.access()
+	}
+}
+
+// stack is the parts while they are joined.
+type stack struct {
+	options   Options
+	deps      apiserver.AccessDeps
+	audiences authenticator.Audiences
+	issuer    *token.Issuer // nil without a signing key: no tokens are made or taken
+	keys      []crypto.PublicKey
+	roles     *policy.Set
+	feed      *node.Feed
+	runners   []func(context.Context) // go routines of the server's life
+}
+
+func newStack(o Options, d apiserver.AccessDeps) (*stack, error) {
+	if o.Issuer == "" {
+		o.Issuer = DefaultIssuer
+	}
+	if len(o.Audiences) == 0 {
+		o.Audiences = []string{o.Issuer}
+	}
+	s := &stack{options: o, deps: d, audiences: o.Audiences, feed: &node.Feed{Client: d.Client, Index: node.NewIndex()}}
+	var err error
+	if s.roles, err = policy.Default(); err != nil {
+		return nil, err
+	}
+	if d.Files.ServiceAccountSigning == "" {
+		return s, nil
+	}
+	key, err := token.ReadPrivate(d.Files.ServiceAccountSigning)
+	if err != nil {
+		return nil, err
+	}
+	if s.issuer, err = token.NewIssuer(o.Issuer, key); err != nil {
+		return nil, err
+	}
+	s.keys = []crypto.PublicKey{key.Public()}
+	for _, path := range o.TokenKeys {
+		more, err := token.ReadPublic(path)
+		if err != nil {
+			return nil, err
+		}
+		s.keys = append(s.keys, more...)
+	}
+	return s, nil
+}
+
+func (s *stack) access() (*apiserver.Access, error) {
+	out := &apiserver.Access{Audiences: s.audiences, Hooks: map[string]genericapiserver.PostStartHookFunc{}}
+	if err := s.authenticate(out); err != nil {
+		return nil, err
+	}
+	if err := s.authorize(out); err != nil {
+		return nil, err
+	}
+	out.Wrap = registryrbac.Guard(s.deps.Lookup, out.Authorizer)
+	out.Storages = func() (map[schema.GroupVersionResource]rest.Storage, error) {
+		all := registryauth.Storages(registryauth.Deps{
+			Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer, Resolver: out.RuleResolver,
+		})
+		if s.issuer != nil {
+			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewToken(serviceaccounts.Deps{
+				Lookup: s.deps.Lookup, Issuer: s.issuer, Audiences: s.audiences,
+			})
+		}
+		return all, nil
+	}
+	for _, p := range admission.Plugins(admission.Options{ProtectStorage: s.options.ProtectStorage}) {
+		out.Plugins = append(out.Plugins, apiserver.Plugin{Name: p.Name, Factory: p.Factory})
+	}
+	if s.issuer != nil {
+		docs, err := token.NewDocuments(s.options.Issuer, s.options.JWKSURI, s.keys)
+		if err != nil {
+			return nil, err
+		}
+		out.Paths = []apiserver.Path{
+			{Path: token.ConfigPath, Handler: http.HandlerFunc(docs.Config)}, {Path: token.JWKSPath, Handler: http.HandlerFunc(docs.Keys)},
+		}
+	}
+	s.hooks(out)
+	return out, nil
+}
+
+// authorizerPatience is how long a node agent may be ahead of the node index.
+const authorizerPatience = 200 * time.Millisecond
+
+func (s *stack) rbac() rbac.Authorizer {
+	r := s.deps.Informers.Rbac().V1()
+	return rbac.Authorizer{Policy: rbac.Listers{
+		Roles: r.Roles().Lister(), ClusterRoles: r.ClusterRoles().Lister(),
+		RoleBindingsIn: r.RoleBindings().Lister(), ClusterRoleBindingsL: r.ClusterRoleBindings().Lister(),
+	}}
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

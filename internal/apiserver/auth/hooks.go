@@ -1,0 +1,69 @@
+package auth
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/klog/v2"
+
+	own "github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/policy"
+)
+
+// hooks are what runs when the server is up. A hook that returns an error ends the server, so these keep trying until it ends.
+func (s *stack) hooks(out *own.Access) {
+	s.runners = append(s.runners, s.feed.Run, func(ctx context.Context) {
+		if err := policy.KeepSums(ctx, s.deps.Informers.Rbac().V1().ClusterRoles(), s.deps.Client.RbacV1().ClusterRoles()); err != nil {
+			klog.FromContext(ctx).Error(err, "Aggregated ClusterRoles are no longer kept up to date")
+		}
+	})
+	out.Hooks["gantry/auth"] = func(c genericapiserver.PostStartHookContext) error {
+		for _, run := range s.runners {
+			go run(c.Context)
+		}
+		_ = wait.PollUntilContextCancel(c.Context, 5*time.Millisecond, true, func(context.Context) (bool, error) { return s.feed.Synced(), nil })
+		return nil
+	}
+	out.Hooks["rbac/bootstrap-roles"] = func(c genericapiserver.PostStartHookContext) error {
+		s.ensureRoles(c.Context)
+		return nil
+	}
+}
+
+// seeing bounds the wait for informers to tell of what was just written.
+const seeing = 5 * time.Second
+
+// ensureRoles writes the roles a cluster starts with and waits until authorization has seen them.
+func (s *stack) ensureRoles(ctx context.Context) {
+	log := klog.FromContext(ctx)
+	pause := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}
+	for {
+		err := policy.Ensure(ctx, s.deps.Client, s.roles)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		log.V(2).Info("Bootstrap roles are not all there yet; trying again", "err", err)
+		select {
+		case <-time.After(pause.Step()):
+		case <-ctx.Done():
+		}
+	}
+	r := s.deps.Informers.Rbac().V1()
+	ctx, cancel := context.WithTimeout(ctx, seeing) // a role may be deleted again meanwhile
+	defer cancel()
+	_ = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
+		for _, role := range s.roles.ClusterRoles {
+			if _, err := r.ClusterRoles().Lister().Get(role.Name); err != nil {
+				return false, nil
+			}
+		}
+		for _, b := range s.roles.ClusterRoleBindings {
+			if _, err := r.ClusterRoleBindings().Lister().Get(b.Name); err != nil {
+				return false, nil
+			}
+		}
+		return r.Roles().Informer().HasSynced() && r.RoleBindings().Informer().HasSynced(), nil
+	})
+}

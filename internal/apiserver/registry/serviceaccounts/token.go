@@ -1,0 +1,159 @@
+package serviceaccounts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	tokenjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
+)
+
+const (
+	defaultLife = 3600
+	// podLife is what the projected token volumes of Pods ask for. Such a token is good for a year (extendedLife), and warned about after
+	// podLife: clients that never read the file again keep working. Upstream's rule.
+	podLife      = 3607
+	extendedLife = 365 * 24 * time.Hour
+)
+
+// Issuer signs tokens.
+type Issuer interface {
+	Issue(w token.Wish, now time.Time) (string, error)
+}
+
+// Deps are what the endpoint needs.
+type Deps struct {
+	Lookup    func(group, resource string) rest.StandardStorage
+	Issuer    Issuer
+	Audiences authenticator.Audiences // of the API server, taken when a request names none
+	Now       func() time.Time        // default time.Now
+}
+
+// Token is the endpoint serviceaccounts/token.
+type Token struct{ deps Deps }
+
+// NewToken makes the endpoint.
+func NewToken(d Deps) *Token {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Token{d}
+}
+
+// New implements rest.Storage.
+func (t *Token) New() runtime.Object { return &authenticationv1.TokenRequest{} }
+
+// Destroy implements rest.Storage.
+func (t *Token) Destroy() {}
+
+// NamespaceScoped implements rest.Scoper.
+func (t *Token) NamespaceScoped() bool { return true }
+
+// GroupVersionKind implements rest.GroupVersionKindProvider: the object is another group's.
+func (t *Token) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+}
+
+// Create implements rest.NamedCreater.
+func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	req, ok := obj.(*authenticationv1.TokenRequest)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
+	}
+	req = req.DeepCopy()
+	namespace := request.NamespaceValue(ctx)
+	if req.Name != "" && req.Name != name {
+		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "name"), req.Name, "must match the service account name if specified"))
+	}
+	if req.Namespace != "" && req.Namespace != namespace {
+		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "namespace"), req.Namespace, "must match the service account namespace if specified"))
+	}
+	found, err := t.deps.Lookup("", "serviceaccounts").Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	account, ok := found.(*corev1.ServiceAccount)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("not a ServiceAccount: %T", found))
+	}
+	now := t.deps.Now()
+	t.fill(req, account, now)
+	if err := checkLife(*req.Spec.ExpirationSeconds); err != nil {
+		return nil, err
+	}
+	if validate != nil {
+		if err := validate(ctx, req.DeepCopyObject()); err != nil {
+			return nil, err
+		}
+	}
+	wish := token.Wish{Account: account, Audiences: req.Spec.Audiences, Life: seconds(*req.Spec.ExpirationSeconds), ID: string(uuid.NewUUID())}
+	if err := t.bind(ctx, req.Spec.BoundObjectRef, &wish); err != nil {
+		return nil, err
+	}
+	if wish.Pod != nil && *req.Spec.ExpirationSeconds == podLife && t.own(req.Spec.Audiences) {
+		wish.WarnAfter, wish.Life = wish.Life, extendedLife
+	}
+	raw, err := t.deps.Issuer.Issue(wish, now)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, tokenjwt.CredentialIDForJTI(wish.ID))
+	req.Status = authenticationv1.TokenRequestStatus{
+		Token: raw, ExpirationTimestamp: metav1.NewTime(now.Add(seconds(*req.Spec.ExpirationSeconds))),
+	}
+	return req, nil
+}
+
+// fill writes what the request left out.
+func (t *Token) fill(req *authenticationv1.TokenRequest, account *corev1.ServiceAccount, now time.Time) {
+	req.Name, req.Namespace = account.Name, account.Namespace
+	if req.UID == "" {
+		req.UID = account.UID
+	}
+	req.CreationTimestamp = metav1.NewTime(now)
+	req.Status = authenticationv1.TokenRequestStatus{}
+	if len(req.Spec.Audiences) == 0 {
+		req.Spec.Audiences = t.deps.Audiences
+	}
+	if req.Spec.ExpirationSeconds == nil {
+		life := int64(defaultLife)
+		req.Spec.ExpirationSeconds = &life
+	}
+}
+
+// own tells that a token is for this server alone.
+func (t *Token) own(audiences []string) bool {
+	return len(audiences) > 0 && len(t.deps.Audiences.Intersect(audiences)) == len(audiences)
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+func checkLife(n int64) error {
+	at := field.NewPath("spec", "expirationSeconds")
+	switch {
+	case n < 10*60:
+		return invalid("", field.Invalid(at, n, "may not specify a duration less than 10 minutes"))
+	case n > 1<<32:
+		return invalid("", field.Invalid(at, n, "may not specify a duration larger than 2^32 seconds"))
+	}
+	return nil
+}
+
+func invalid(name string, err *field.Error) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name, field.ErrorList{err})
+}
