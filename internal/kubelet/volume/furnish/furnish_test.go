@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +57,12 @@ func (n *node) note(line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told = append(n.told, line)
+}
+
+func (n *node) asked() []types.UID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.changed)
 }
 
 func (n *node) expect(t *testing.T, want ...string) {
@@ -326,12 +333,12 @@ func TestTokenAsksToBeRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(47 * time.Minute)
-		if len(n.changed) != 0 {
+		if len(n.asked()) != 0 {
 			t.Error("asked too early")
 		}
 		time.Sleep(2 * time.Minute)
-		if fmt.Sprint(n.changed) != fmt.Sprint([]types.UID{p.UID}) {
-			t.Errorf("asked for %v", n.changed)
+		if got := n.asked(); !slices.Equal(got, []types.UID{p.UID}) {
+			t.Errorf("asked for %v", got)
 		}
 		if err := n.Refresh(t.Context(), p); err != nil {
 			t.Fatal(err)
@@ -343,8 +350,8 @@ func TestTokenAsksToBeRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)
-		if len(n.changed) != 1 {
-			t.Errorf("a released Pod is asked to renew its token: %v", n.changed)
+		if got := n.asked(); len(got) != 1 {
+			t.Errorf("a released Pod is asked to renew its token: %v", got)
 		}
 	})
 }
