@@ -5,6 +5,8 @@
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:?usage: hack/runtime.sh OUTPUT-DIRECTORY}
+mkdir -p "$out/cni"
+out=$(cd "$out" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gantry
 key=$( (cat "$here/hack/runtime/go.sum" "$here/hack/runtime.sh" "$here/hack/pause/pause.c"; go version; uname -m) | sha256sum | cut -c1-16)
 store=$cache/runtime-$key
@@ -40,9 +42,10 @@ if [ ! -e "$store/done" ]; then
 	chmod 755 "$tmp"
 	trap - EXIT
 	mv -T "$tmp" "$store" 2>/dev/null || rm -rf "$tmp" # another build was faster: its files are the same
+	# shellcheck disable=SC2012
+	ls -dt "$cache"/runtime-* | tail -n +4 | xargs -r rm -rf # keep the last three
 fi
 
-mkdir -p "$out/cni"
 for f in runc containerd-shim-runc-v2 pause cni/bridge cni/loopback cni/host-local cni/portmap cni/firewall; do
 	cmp -s "$store/$f" "$out/$f" || { cp "$store/$f" "$out/$f.new" && mv "$out/$f.new" "$out/$f"; }
 done

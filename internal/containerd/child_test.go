@@ -264,7 +264,6 @@ func fetch(t *testing.T, url string) string {
 
 // The whole life of a runtime: first start, Pods, death by kill -9, adoption by a second Gantry, stop, clean.
 //
-// row: NET-01
 // row: CRI-19
 func TestRuntimeOutlivesItsOwner(t *testing.T) {
 	n := newNode(t)
@@ -345,7 +344,6 @@ func TestChangedConfigurationReplacesContainerd(t *testing.T) {
 	second.Close() // Clean ends everything that is left running here
 }
 
-// row: CRI-07
 func TestImagesComeFromALoopbackMirror(t *testing.T) {
 	n := newNode(t)
 	n.cfg.RegistryDir = filepath.Join(t.TempDir(), "certs.d")
@@ -369,6 +367,44 @@ func TestImagesComeFromALoopbackMirror(t *testing.T) {
 	pod, config := cri.sandbox("pulled")
 	cri.container(pod, config, "true")
 	cri.remove(pod)
+}
+
+// A network that the administrator brought: containerd reads its conflist, gives the plugin the configuration on stdin and takes the Pod's address
+// from what it prints.
+//
+// row: NET-02
+func TestAnyCNIPluginWorks(t *testing.T) {
+	n := newNode(t)
+	dir := t.TempDir()
+	n.cfg.CNIConfDir, n.cfg.CNIBinDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "bin")
+	plugin := `#!/bin/sh
+cat > ` + dir + `/stdin.$CNI_COMMAND
+echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'"}],"ips":[{"address":"203.0.113.7/24","interface":0}]}'
+`
+	for file, text := range map[string]string{
+		"bin/theirs":           plugin,
+		"net.d/00-theirs.conf": `{"cniVersion":"1.0.0","name":"theirs","type":"theirs","marker":"of this test"}`,
+	} {
+		at := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.start().Close()
+	cri := n.client()
+	pod, _ := cri.sandbox("theirs")
+	if got := cri.ip(pod); got != "203.0.113.7" {
+		t.Errorf("the Pod's address is %s", got)
+	}
+	cri.remove(pod)
+	for _, verb := range []string{"ADD", "DEL"} {
+		if raw, err := os.ReadFile(filepath.Join(dir, "stdin."+verb)); err != nil || !strings.Contains(string(raw), `"marker":"of this test"`) {
+			t.Errorf("%s: stdin was %s (%v)", verb, raw, err)
+		}
+	}
 }
 
 func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {

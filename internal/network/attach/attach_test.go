@@ -21,7 +21,6 @@ func tcp(host, container int) map[string]any {
 	return map[string]any{"hostPort": host, "containerPort": container, "protocol": "tcp"}
 }
 
-// row: NET-02
 func TestPodsReachEachOtherTheHostAndTheWorld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "10.199.0.0/24")
