@@ -9,12 +9,14 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	apiextensionsopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	aggregatoropenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 )
 
 // assemble makes the servers of the chain and opens the entrance.
@@ -87,7 +89,7 @@ func (b *builder) ownKinds(next genericapiserver.DelegationTarget) (*genericapis
 			s.Handler.NonGoRestfulMux.Handle(p.Path, p.Handler)
 		}
 	}
-	return s, nil
+	return s, serveOpenAPI(s, b.generic.OpenAPIConfig, b.generic.OpenAPIV3Config)
 }
 
 // customResources is the server of CustomResourceDefinitions and of what they define.
@@ -97,6 +99,8 @@ func (b *builder) customResources(next genericapiserver.DelegationTarget) (*apie
 	if err != nil {
 		return nil, err
 	}
+	b.openAPI(&g, apiextensionsopenapi.GetOpenAPIDefinitions)
+	g.SkipOpenAPIInstallation = false
 	c := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
@@ -116,7 +120,7 @@ func (b *builder) aggregated(own *genericapiserver.GenericAPIServer, crds *apiex
 	if err != nil {
 		return nil, err
 	}
-	g.SkipOpenAPIInstallation = true // it merges the documents of all servers itself
+	b.openAPI(&g, aggregatoropenapi.GetOpenAPIDefinitions)
 	c := aggregator.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: aggregator.ExtraConfig{

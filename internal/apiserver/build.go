@@ -96,7 +96,8 @@ func (b *builder) makeGeneric() error {
 	g.ShutdownWatchTerminationGracePeriod = time.Second
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	g.BuildHandlerChainFunc = chain
-	b.openAPI(g)
+	b.openAPI(g, definitions)
+	g.SkipOpenAPIInstallation = true // serveOpenAPI does it, and the aggregator merges
 	serving, err := b.serving()
 	if err != nil {
 		return err

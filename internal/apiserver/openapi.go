@@ -4,34 +4,31 @@ import (
 	"maps"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	apiextensionsopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
-	aggregatoropenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 	"k8s.io/kube-openapi/pkg/common"
 
 	generated "github.com/gantry-project/gantry/internal/apiserver/openapi"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
-// definitions are the OpenAPI models of all types served.
+// definitions are the OpenAPI models of the own kinds.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	out := generated.GetOpenAPIDefinitions(ref)
-	maps.Copy(out, apiextensionsopenapi.GetOpenAPIDefinitions(ref))
-	maps.Copy(out, aggregatoropenapi.GetOpenAPIDefinitions(ref))
 	maps.Copy(out, journal.Definitions(ref))
 	return out
 }
 
-// openAPI sets up both documents. Names come from versioned types only, else each would be listed under the internal version too.
-func (b *builder) openAPI(g *genericapiserver.Config) {
+// openAPI sets up both documents over the models given. Names come from versioned types only, else each would be listed under the internal
+// version too.
+func (b *builder) openAPI(g *genericapiserver.Config, models common.GetOpenAPIDefinitions) {
 	namer := openapi.NewDefinitionNamer(b.scheme.Served, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
-	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(models, namer)
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"
 	if b.config.OpenAPIv2Off {
 		return
 	}
-	g.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	g.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(models, namer)
 	g.OpenAPIConfig.Info.Title = "Kubernetes"
 }

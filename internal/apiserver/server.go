@@ -59,15 +59,21 @@ func New(ctx context.Context, c Config) (*Server, error) {
 // Run serves until ctx ends, then stops gracefully: requests in flight are answered, watches end, etcd closes last.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go s.watchStore(ctx, stop)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() {
+		failed <- s.storeFails(ctx)
+		stop()
+	}()
 	go s.announce(ctx)
-	if err := s.run(ctx); err != nil {
-		return fmt.Errorf("API server: %w", err)
+	err := s.run(ctx)
+	stop()
+	if lost := <-failed; lost != nil {
+		return lost
 	}
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil && cause != context.Canceled && cause != context.DeadlineExceeded {
-		return cause
+	if err != nil {
+		return fmt.Errorf("API server: %w", err)
 	}
 	return nil
 }
@@ -97,12 +103,13 @@ func (s *Server) Store() *store.Store { return s.store }
 // answers stream. Requests fail with a clear error until the server runs.
 func (s *Server) InProcess(u user.Info) *restclient.Config { return s.entrance.config(u) }
 
-// watchStore ends the server when the embedded etcd dies.
-func (s *Server) watchStore(ctx context.Context, stop context.CancelCauseFunc) {
+// storeFails waits until the embedded etcd dies, or returns nil when ctx ends first.
+func (s *Server) storeFails(ctx context.Context) error {
 	select {
 	case err := <-s.store.Failed():
-		stop(fmt.Errorf("the embedded etcd stopped: %w: see its last messages above, then start again", err))
+		return fmt.Errorf("the embedded etcd stopped: %w: see its last messages above, then start again", err)
 	case <-ctx.Done():
+		return nil
 	}
 }
 

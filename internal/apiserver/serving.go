@@ -1,16 +1,23 @@
 package apiserver
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"net/netip"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	certutil "k8s.io/client-go/util/cert"
 
 	genericfeatures "k8s.io/apiserver/pkg/features"
 
@@ -60,15 +67,29 @@ func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
 
 // selfSigned is a certificate for this run only, for servers that are asked in memory or by tests.
 func selfSigned(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, error) {
-	host, _, err := net.SplitHostPort(addr.String())
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	cert, key, err := certutil.GenerateSelfSignedCertKey(host, []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	ips := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	if a, ok := addr.(*net.TCPAddr); ok {
+		ips = append(ips, a.IP)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gantry self-signed"}, DNSNames: []string{"localhost"}, IPAddresses: ips,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
 	}
-	return dynamiccertificates.NewStaticCertKeyContent("self-signed", cert, key)
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return dynamiccertificates.NewStaticCertKeyContent("self-signed",
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
 // ownAddress is the address clients on other machines reach this one by.

@@ -1,0 +1,118 @@
+package apiserver
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emicklei/go-restful/v3"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	specbuilder "k8s.io/kube-openapi/pkg/builder"
+	"k8s.io/kube-openapi/pkg/cached"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/common/restfuladapter"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/handler3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// serveOpenAPI serves the documents of the own kinds, each made when first asked for: most runs never need them, and making all takes a
+// quarter of the start.
+func serveOpenAPI(s *genericapiserver.GenericAPIServer, v2 *common.Config, v3 *common.OpenAPIV3Config) error {
+	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
+	if v2 != nil {
+		doc := cached.Once(cached.Func(func() (*spec.Swagger, string, error) {
+			out, err := specbuilder.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices(services), v2)
+			if err != nil {
+				return nil, "", err
+			}
+			out.Definitions = handler.PruneDefaults(out.Definitions)
+			return out, "built-in", nil
+		}))
+		handler.NewOpenAPIServiceLazy(doc).RegisterOpenAPIVersionedService("/openapi/v2", s.Handler.NonGoRestfulMux)
+	}
+	p := &perGroup{hash: binaryHash(), groups: map[string]func() http.Handler{}}
+	for _, ws := range services {
+		p.groups[ws.RootPath()[1:]] = sync.OnceValue(func() http.Handler { return groupDocument(ws, v3) })
+	}
+	index, err := p.index()
+	if err != nil {
+		return fmt.Errorf("OpenAPI index: %w", err)
+	}
+	s.Handler.NonGoRestfulMux.Handle("/openapi/v3", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Etag", `"`+p.hash+`"`)
+		http.ServeContent(w, req, "", time.Time{}, strings.NewReader(index))
+	}))
+	s.Handler.NonGoRestfulMux.HandlePrefix("/openapi/v3/", p)
+	return nil
+}
+
+// groupDocument makes the handler of one group version's document.
+func groupDocument(ws *restful.WebService, v3 *common.OpenAPIV3Config) http.Handler {
+	c := restful.NewContainer()
+	c.Add(ws)
+	m := mux.NewPathRecorderMux("openapi-v3 " + ws.RootPath())
+	routes.OpenAPI{V3Config: v3}.InstallV3(c, m)
+	return m
+}
+
+// perGroup serves the OpenAPI v3 documents of group versions. The hash in their addresses is the program's: the documents change with it only.
+type perGroup struct {
+	hash   string
+	groups map[string]func() http.Handler
+}
+
+// index lists the documents.
+func (p *perGroup) index() (string, error) {
+	out := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
+	for path := range p.groups {
+		u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {p.hash}}.Encode()}
+		out.Paths[path] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: u.String()}
+	}
+	raw, err := json.Marshal(out)
+	return string(raw), err
+}
+
+// ServeHTTP answers with one document. With the right hash clients may keep it for ever; with another one they are sent to the right one.
+func (p *perGroup) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	path := strings.TrimPrefix(req.URL.Path, "/openapi/v3/")
+	document, ok := p.groups[path]
+	if !ok {
+		http.NotFound(w, req)
+		return
+	}
+	switch hash := req.URL.Query().Get("hash"); hash {
+	case "":
+	case p.hash:
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
+	default:
+		http.Redirect(w, req, "/openapi/v3/"+path+"?"+url.Values{"hash": {p.hash}}.Encode(), http.StatusMovedPermanently)
+		return
+	}
+	bare := req.Clone(req.Context())
+	bare.URL.RawQuery = ""
+	document().ServeHTTP(w, bare)
+}
+
+// binaryHash tells one build of the program from another.
+func binaryHash() string {
+	id := "unknown"
+	if path, err := os.Executable(); err == nil {
+		if info, err := os.Stat(path); err == nil {
+			id = fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	sum := sha256.Sum256([]byte(id))
+	return strings.ToUpper(hex.EncodeToString(sum[:]))
+}
