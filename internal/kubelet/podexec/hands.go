@@ -49,7 +49,7 @@ type call struct {
 type Job struct {
 	Pod     *v1.Pod
 	Seen    podplan.Observed                  // on which the actions were decided
-	Hooking func(container string, runs bool) // told when a postStart hook begins and ends
+	Hooking func(container string, runs bool) // told when a container's postStart hook begins, and when it has succeeded
 }
 
 // Do performs one action.

@@ -17,23 +17,23 @@ import (
 func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error {
 	handler, err := c.h.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
 	if err != nil {
-		return c.noSandbox(err)
+		return c.noSandbox(ctx, err)
 	}
 	cfg, err := c.sandboxConfig(a.Attempt)
 	if err != nil {
-		return c.noSandbox(err)
+		return c.noSandbox(ctx, err)
 	}
 	if err := os.MkdirAll(cfg.LogDirectory, 0o755); err != nil {
-		return c.noSandbox(err)
+		return c.noSandbox(ctx, err)
 	}
 	if _, err := c.h.d.Runtime.RunPodSandbox(ctx, cfg, handler); err != nil {
-		return c.noSandbox(err)
+		return c.noSandbox(ctx, err)
 	}
 	return nil
 }
 
-func (c *call) noSandbox(err error) error {
-	if !errors.Is(err, context.Canceled) {
+func (c *call) noSandbox(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
 		c.h.d.Events.SandboxFailed(c.pod, err)
 	}
 	return refuse(reason.FailedCreatePodSandBox, err)

@@ -60,7 +60,6 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	hook := m.Lifecycle != nil && m.Lifecycle.PostStart != nil
 	if hook {
 		c.hooking(a.Name, true)
-		defer c.hooking(a.Name, false)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -81,6 +80,7 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 		}
 		return refuse(reason.PostStartHookError, err)
 	}
+	c.hooking(a.Name, false)
 	return nil
 }
 

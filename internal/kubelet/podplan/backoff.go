@@ -13,6 +13,9 @@ import (
 // restart 10 s, then twice the one before up to 5 min; a container that ran for more than twice the longest wait starts over.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#how-pods-handle-problems-with-containers
 
+// ShownFor is how long the end of a container stands in the status before its back-off does, so that watchers see it.
+const ShownFor = time.Second
+
 // delay is how long to wait after the end of c.
 func (l Limits) delay(c *Container) time.Duration {
 	d := c.Notes.CrashDelay

@@ -93,8 +93,11 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 			continue
 		}
 		again := cause == "changed" || Restarts(in.Pod, m, 1)
-		if again {
+		switch {
+		case again:
 			text += ", will be restarted"
+		case lastToRun(in, m.Name):
+			text = "Stopping container " + m.Name // the Pod ends with it
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause, Hook: true})
 		if !again || !box.Ready || in.Facts.Furnished.IsZero() {
@@ -105,6 +108,19 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 		}
 	}
 	return kills, then
+}
+
+// lastToRun tells whether every other app container has ended for good.
+func lastToRun(in In, name string) bool {
+	for _, m := range Members(in.Pod) {
+		if m.Kind != App || m.Name == name {
+			continue
+		}
+		if c := in.Seen.Latest(m.Name); c == nil || c.State != Exited || Restarts(in.Pod, m, c.Exit.Code) {
+			return false
+		}
+	}
+	return true
 }
 
 // complaint says what is wrong with a running container: the Killing event's text, the cause, and the grace it gets.
@@ -194,6 +210,9 @@ func start(in In, p *Plan, m Member) {
 		}
 		if in.Now.Before(at) {
 			p.wake(at)
+			if shown := c.Finished.Add(ShownFor); in.Now.Before(shown) {
+				p.wake(shown)
+			}
 			p.Say = append(p.Say, in.backingOff(c, at))
 			return
 		}

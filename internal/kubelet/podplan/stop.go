@@ -6,6 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// Finished is the cause of a Pod whose containers have ended for good.
+const Finished = "finished"
+
 // DeadlineReason and DeadlineMessage tell that a Pod was ended by its activeDeadlineSeconds.
 const (
 	DeadlineReason  = "DeadlineExceeded"
@@ -44,7 +47,7 @@ func Ending(in In) *End {
 	}
 	_, done := Outcome(in.Pod, in.Seen)
 	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed || !in.Facts.AllStopped.IsZero() {
-		own.Cause = "finished"
+		own.Cause = Finished
 		add(own)
 	}
 	return end

@@ -50,7 +50,7 @@ func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
 
 // one is the status of one container; old is what the API has of it, nil when nothing.
 func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
-	c := in.Seen.Latest(m.Name)
+	c := in.begun(m.Name)
 	st := v1.ContainerStatus{Name: m.Name, Image: m.Image, VolumeMounts: mounts(m)}
 	if m.Kind != podplan.Ephemeral {
 		st.Started = new(bool)
@@ -76,11 +76,23 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	return st
 }
 
+// begun is the newest container of that name that was started; one that was only made, or whose postStart hook has not ended, is not shown yet.
+func (in In) begun(name string) *podplan.Container {
+	c := in.Seen.Latest(name)
+	if c != nil && in.Hooking[name] {
+		return in.Seen.Previous(c)
+	}
+	for c != nil && c.State == podplan.Created {
+		c = in.Seen.Previous(c)
+	}
+	return c
+}
+
 // state fills in state, readiness and start of a container that has a record.
 func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	why, waits := in.Waiting[m.Name]
 	switch {
-	case c.State == podplan.Running && !in.Hooking[m.Name]:
+	case c.State == podplan.Running:
 		st.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
 		h := in.Health[m.Name]
 		if st.Started != nil {
@@ -102,19 +114,16 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 
 // noRecord is the state of a container the runtime does not have.
 func noRecord(in In, m podplan.Member) v1.ContainerState {
-	if !in.Facts.AllStopped.IsZero() && m.Kind == podplan.App && !initWaits(in) {
+	if !in.Facts.AllStopped.IsZero() && m.Kind == podplan.App && !initialises(in) {
 		return v1.ContainerState{Terminated: unknownEnd()}
 	}
 	return waiting(in, m)
 }
 
-// initWaits tells whether the Pod was stopped before its init containers were done.
-func initWaits(in In) bool {
+// initialises tells whether the Pod has init containers that end; app containers that never came to run then keep waiting for them.
+func initialises(in In) bool {
 	for _, m := range podplan.Members(in.Pod) {
-		if m.Kind != podplan.Init {
-			continue
-		}
-		if c := in.Seen.Latest(m.Name); c == nil || c.State != podplan.Exited || c.Exit.Code != 0 {
+		if m.Kind == podplan.Init {
 			return true
 		}
 	}

@@ -58,6 +58,9 @@ func Generate(in In) v1.PodStatus {
 		s.Reason, s.Message = in.End.Reason, in.End.Message
 	}
 	s.Phase = shown
+	if !in.Facts.AllStopped.IsZero() && neverBegan(in) {
+		phase = v1.PodPending // upstream: a Pod stopped before all its containers came to run keeps saying what they waited for
+	}
 	s.Conditions = conditions(in, s, phase)
 	podResources(in.Pod, &s)
 	return s
@@ -84,6 +87,8 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 	switch {
 	case in.End != nil && in.End.Reason != "":
 		return v1.PodFailed
+	case done && sidecarRuns(in):
+		return v1.PodRunning
 	case done:
 		return outcome
 	case !in.Facts.AllStopped.IsZero():
@@ -101,6 +106,28 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 		}
 	}
 	return v1.PodRunning
+}
+
+func sidecarRuns(in In) bool {
+	for _, m := range podplan.Members(in.Pod) {
+		if c := in.Seen.Latest(m.Name); m.Kind == podplan.Sidecar && c != nil && c.State == podplan.Running {
+			return true
+		}
+	}
+	return false
+}
+
+// neverBegan tells whether an app container has no record, of a Pod that did not fail by itself.
+func neverBegan(in In) bool {
+	if _, done := podplan.Outcome(in.Pod, in.Seen); done || in.End != nil && in.End.Reason != "" {
+		return false
+	}
+	for _, m := range podplan.Members(in.Pod) {
+		if m.Kind == podplan.App && in.begun(m.Name) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // initialized tells whether the Pod's init containers are behind it: a Pod whose app containers have run and whose sandbox is being replaced counts

@@ -24,10 +24,12 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 		return podplan.Plan{Wake: now.Add(time.Second)}
 	}
 	in := w.in(wish, now)
+	w.life.ended = false
 	w.learn(ctx, wish, &in)
 	w.refresh(ctx, in)
 	plan := podplan.Next(in)
-	w.tellStatus(in, wish, plan)
+	w.life.waits = w.waiting(in, plan)
+	w.tellStatus(in, wish)
 	w.say(in, plan)
 	if plan.Done && !w.life.over {
 		w.life.over = true
@@ -76,6 +78,7 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 	in.Facts = *f
 	if end := podplan.Ending(*in); end != nil && f.StopAsked.IsZero() {
 		f.StopAsked = in.Now
+		w.life.ended = end.Cause == podplan.Finished
 		w.put(journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
 		if end.Reason == podplan.DeadlineReason {
 			w.pool.d.Events.Deadline(in.Pod, end.Reason, end.Message)

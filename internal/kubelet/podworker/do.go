@@ -27,6 +27,7 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 			w.life.hooking[h.container] = h.runs
 		case r := <-results:
 			w.life.fresh = false
+			clear(w.life.hooking)
 			w.account(ctx, r)
 			return
 		case <-w.bell:
@@ -134,5 +135,14 @@ func (w *worker) glance(ctx context.Context, wish *Wish) {
 		return
 	}
 	in := w.in(wish, time.Now())
-	w.tellStatus(in, wish, podplan.Plan{})
+	w.life.ended = false
+	if podplan.Ending(in) != nil && !in.Seen.Alive() {
+		return // the last status follows at once
+	}
+	for name := range w.life.waits {
+		if c := in.Seen.Latest(name); c != nil && c.ID != w.life.waitOf[name] && c.State != podplan.Created && !w.life.hooking[name] {
+			delete(w.life.waits, name) // that was said of the container before
+		}
+	}
+	w.tellStatus(in, wish)
 }

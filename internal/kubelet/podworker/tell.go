@@ -41,14 +41,15 @@ func (t told) over(api v1.PodStatus) v1.PodStatus {
 }
 
 // tellStatus derives the status, hands it to the writer when there is somebody to read it, and states what changed.
-func (w *worker) tellStatus(in podplan.In, wish *Wish, plan podplan.Plan) {
+func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 	w.exits(in)
 	if w.life.facts.Stage() == podplan.Waiting && in.End == nil && w.life.refusal == nil {
 		w.show(in.Pod)
 		return // nothing is known yet
 	}
+	end := podplan.Ending(in)
 	s := podstatus.Generate(podstatus.In{
-		Pod: in.Pod, Seen: in.Seen, Facts: w.life.facts, End: podplan.Ending(in), Health: in.Health, Waiting: w.waiting(in, plan),
+		Pod: in.Pod, Seen: in.Seen, Facts: w.life.facts, End: end, Health: in.Health, Waiting: w.life.waits,
 		Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now,
 	})
 	w.changes(in.Pod.Status, s)
@@ -57,12 +58,18 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish, plan podplan.Plan) {
 	pod := *wish.Pod
 	pod.Status = s
 	w.show(&pod)
-	if wish.End != nil && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {
-		return // all but the sandbox has ended: the last status follows at once
+	if end != nil && !w.life.ended && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {
+		return // all but the sandbox has been stopped: the last status follows at once
 	}
 	if !wish.Gone && wish.Source != SourceRuntime && (changed || !equality.Semantic.DeepEqual(wish.Pod.Status, s)) {
 		w.pool.d.Statuses.Set(wish.Pod, s)
 	}
+}
+
+// justEnded tells whether a container's end is to be shown before its back-off is.
+func justEnded(in podplan.In, container string) bool {
+	c := in.Seen.Latest(container)
+	return c != nil && in.Now.Before(c.Finished.Add(podplan.ShownFor))
 }
 
 func anyAlive(seen podplan.Observed) bool {
@@ -74,17 +81,30 @@ func anyAlive(seen podplan.Observed) bool {
 	return len(seen.Containers) == 0
 }
 
-// waiting says why containers that do not run do not: a failed try, or a back-off of the plan.
+// waiting says why containers that do not run do not: a failed try, or a back-off of the plan. While one is being started again its old reason stays.
 func (w *worker) waiting(in podplan.In, plan podplan.Plan) map[string]podstatus.Why {
 	out := map[string]podstatus.Why{}
+	for _, a := range plan.Do {
+		if s, ok := a.(podplan.Start); ok {
+			if why, had := w.life.waits[s.Name]; had {
+				out[s.Name] = why
+			}
+		}
+	}
 	for name, t := range in.Tries {
 		if !strings.HasPrefix(name, "/") {
 			out[name] = podstatus.Why{Reason: string(t.Refusal.Code), Message: t.Refusal.Detail}
 		}
 	}
 	for _, f := range plan.Say {
-		if b, ok := f.(journal.BackingOff); ok {
+		if b, ok := f.(journal.BackingOff); ok && !justEnded(in, b.Container) {
 			out[b.Container] = podstatus.Why{Reason: b.What, Message: b.Message}
+		}
+	}
+	w.life.waitOf = map[string]string{}
+	for name := range out {
+		if c := in.Seen.Latest(name); c != nil {
+			w.life.waitOf[name] = c.ID
 		}
 	}
 	return out

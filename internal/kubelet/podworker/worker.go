@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -47,8 +48,11 @@ type life struct {
 	refusal *reason.Refusal
 	tries   map[string]podplan.Try
 	hooking map[string]bool
-	said    map[string]bool // facts of the last plan that were put
+	said    map[string]bool          // facts of the last plan that were put
+	waits   map[string]podstatus.Why // why containers do not run
+	waitOf  map[string]string        // id of the container that is said of; empty for none
 	told    told
+	ended   bool // this very look found that the containers have ended by themselves
 	objects bool // volumes have to be brought up to date
 	over    bool // the plan is done: nothing is left to do for this wish
 }

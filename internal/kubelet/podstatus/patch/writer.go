@@ -86,11 +86,11 @@ func (w *Writer) entry(pod *v1.Pod) *entry {
 	return e
 }
 
-// newer compares resource versions; they grow. An API whose versions are no numbers is taken to speak in order.
+// newer compares resource versions, which grow.
 func newer(a, b *v1.Pod) bool {
 	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
 	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)
-	return errX != nil || errY != nil || x > y
+	return errX == nil && (errY != nil || x > y)
 }
 
 func (w *Writer) enqueue(uid types.UID, e *entry) {
@@ -172,7 +172,7 @@ func (w *Writer) one(ctx context.Context, uid types.UID) time.Duration {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if written != nil && newer(written, e.base) {
+	if written != nil && (newer(written, e.base) || written.ResourceVersion == "") {
 		e.base = written
 	}
 	switch {
