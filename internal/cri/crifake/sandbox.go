@@ -118,7 +118,9 @@ func (f *Fake) inLocked(s *sandbox) []*container {
 			out = append(out, c)
 		}
 	}
-	sort.Slice(out, func(a, b int) bool { return out[a].created.Before(out[b].created) || out[a].created.Equal(out[b].created) && out[a].id < out[b].id })
+	sort.Slice(out, func(a, b int) bool {
+		return out[a].created.Before(out[b].created) || out[a].created.Equal(out[b].created) && out[a].id < out[b].id
+	})
 	return out
 }
 

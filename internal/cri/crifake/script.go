@@ -23,18 +23,18 @@ type Script struct {
 
 // Process is what a Go script has around it.
 type Process struct {
-	Context    context.Context // ends when the container is killed
-	Signal     <-chan string   // TERM and other stop signals; a script that does not look is killed when the grace is over
-	Stdin      io.Reader
-	Stdout     io.Writer
-	Stderr     io.Writer
-	Env        []string
-	Pod        string // namespace/name
-	Container  string
-	Attempt    uint32                   // restart count
-	Path       func(path string) string // host path behind a path in the container, through its mounts
-	Listen     func(port int, handle func(net.Conn)) error
-	OOMKilled  func()    // the exit will be reported with reason OOMKilled
+	Context   context.Context // ends when the container is killed
+	Signal    <-chan string   // TERM and other stop signals; a script that does not look is killed when the grace is over
+	Stdin     io.Reader
+	Stdout    io.Writer
+	Stderr    io.Writer
+	Env       []string
+	Pod       string // namespace/name
+	Container string
+	Attempt   uint32                   // restart count
+	Path      func(path string) string // host path behind a path in the container, through its mounts
+	Listen    func(port int, handle func(net.Conn)) error
+	OOMKilled func() // the exit will be reported with reason OOMKilled
 }
 
 // Match says which containers a rule is for; empty fields match all. Image is matched with and without its tag.
@@ -80,7 +80,9 @@ func (f *Fake) scriptFor(c *container) Script {
 	return c.image.Script
 }
 
-func (s Script) given() bool { return s.Sh != "" || s.Main != nil || s.StartError != "" || s.Exec != nil }
+func (s Script) given() bool {
+	return s.Sh != "" || s.Main != nil || s.StartError != "" || s.Exec != nil
+}
 
 func (m Match) fits(c *container) bool {
 	meta := c.sandbox.config.GetMetadata()

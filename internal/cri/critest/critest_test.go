@@ -24,9 +24,9 @@ func dialFake(t testing.TB) critest.Target {
 	return critest.Target{Runtime: c.Runtime(), Images: c.Images(), Events: c.Events, Image: image, Dir: t.TempDir()}
 }
 
+func TestFake(t *testing.T) { critest.Run(t, dialFake) }
+
 // row: CRI-01
 // row: CRI-16
 // row: CRI-17
-func TestFake(t *testing.T) { critest.Run(t, dialFake) }
-
 func TestReal(t *testing.T) { critest.Run(t, critest.FromEnv) }

@@ -217,10 +217,10 @@ func TestRegisterNodeFalseMakesNone(t *testing.T) {
 		w.o.Register = false
 		defer w.start()()
 		time.Sleep(time.Minute)
-		if _, err := w.api.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := w.api.CoreV1().Nodes().Get(w.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a node was made: %v", err)
 		}
-		if _, err := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(w.Context(), "node-1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a lease was made: %v", err)
 		}
 	})
@@ -237,7 +237,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 		if moved := w.renewed().Sub(first); moved < 25*time.Second || moved > 35*time.Second {
 			t.Errorf("renew time moved by %s in 35 s", moved)
 		}
-		l, _ := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(t.Context(), "node-1", metav1.GetOptions{})
+		l, _ := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(w.Context(), "node-1", metav1.GetOptions{})
 		if *l.Spec.HolderIdentity != "node-1" || *l.Spec.LeaseDurationSeconds != 40 || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].Name != "node-1" {
 			t.Errorf("lease %+v", l)
 		}
@@ -346,7 +346,7 @@ func TestPressureIsPostedAtOnce(t *testing.T) {
 
 func TestRestartReconciles(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, err := w.api.CoreV1().Nodes().Create(t.Context(), &v1.Node{
+		_, err := w.api.CoreV1().Nodes().Create(w.Context(), &v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "old", Labels: map[string]string{"by": "admin", "zone": "b"}},
 			Spec:       v1.NodeSpec{Unschedulable: true, Taints: []v1.Taint{{Key: "kept", Effect: v1.TaintEffectNoExecute}}},
 			Status: v1.NodeStatus{

@@ -1,0 +1,264 @@
+package cri_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// notebook is a journal for tests.
+type notebook struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notebook) Put(ref journal.Ref, f journal.Fact) {
+	c := f.(journal.Called)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	line := fmt.Sprintf("%s/%s %s %s %s", ref.Namespace, ref.Name, c.Service, c.Method, c.Target)
+	if c.Error != "" {
+		line += " failed"
+	}
+	n.lines = append(n.lines, strings.TrimSpace(line))
+}
+
+func (n *notebook) take() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.lines
+	n.lines = nil
+	return out
+}
+
+func start(t *testing.T) *crifake.Fake {
+	t.Helper()
+	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{"img:1"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+func dial(t *testing.T, o cri.Options) *cri.Client {
+	t.Helper()
+	c, err := cri.Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func podConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
+		Labels:   map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": name + "-uid"},
+	}
+}
+
+func containerConfig(pod *runtimeapi.PodSandboxConfig, name string) *runtimeapi.ContainerConfig {
+	labels := map[string]string{"io.kubernetes.container.name": name}
+	for k, v := range pod.Labels {
+		labels[k] = v
+	}
+	return &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: "img:1"}, Labels: labels}
+}
+
+func TestChangingCallsAreJournaled(t *testing.T) {
+	f := start(t)
+	var notes notebook
+	c := dial(t, cri.Options{Endpoint: f.Endpoint(), Journal: &notes})
+	rt, ctx := c.Runtime(), t.Context()
+	pod := podConfig("web")
+	id, err := rt.RunPodSandbox(ctx, pod, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Images().PullImage(ctx, &runtimeapi.ImageSpec{Image: "img:1"}, nil, pod); err != nil {
+		t.Fatal(err)
+	}
+	app, err := rt.CreateContainer(ctx, id, containerConfig(pod, "app"), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = rt.StartContainer(ctx, app)
+	_ = rt.StartContainer(ctx, app)
+	_, _, _ = rt.ExecSync(ctx, app, []string{"true"}, time.Second)
+	_, _, _ = c.Probing().ExecSync(ctx, app, []string{"true"}, time.Second)
+	_, _ = rt.ContainerStatus(ctx, app, false)
+	want := []string{
+		"default/web CRI RunPodSandbox", "default/web CRI PullImage img:1", "default/web CRI CreateContainer app", "default/web CRI StartContainer app",
+		"default/web CRI StartContainer app failed", "default/web CRI ExecSync app",
+	}
+	if got := notes.take(); !slices.Equal(got, want) {
+		t.Errorf("journal %q, want %q", got, want)
+	}
+
+	// A new client, as after a restart of the kubelet, learns whose ids are whose from what it lists.
+	again := dial(t, cri.Options{Endpoint: f.Endpoint(), Journal: &notes})
+	if _, err := again.Runtime().ListPodSandbox(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Runtime().ListContainers(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Runtime().StopContainer(ctx, app, 0)
+	_ = again.Runtime().RemoveContainer(ctx, app)
+	_ = again.Runtime().StopPodSandbox(ctx, id)
+	_ = again.Runtime().RemovePodSandbox(ctx, id)
+	want = []string{"default/web CRI StopContainer app", "default/web CRI RemoveContainer app", "default/web CRI StopPodSandbox", "default/web CRI RemovePodSandbox"}
+	if got := notes.take(); !slices.Equal(got, want) {
+		t.Errorf("journal %q, want %q", got, want)
+	}
+}
+
+func TestEndpointErrors(t *testing.T) {
+	dir := t.TempDir()
+	silent := filepath.Join(dir, "silent.sock")
+	l, err := net.Listen("unix", silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := filepath.Join(dir, "other.sock")
+	ol, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer()
+	go srv.Serve(ol) //nolint:errcheck // ends with Stop
+	defer srv.Stop()
+	for endpoint, want := range map[string]string{
+		"":                              "is empty: set containerRuntimeEndpoint",
+		"tcp://127.0.0.1:1":             "only unix sockets are spoken to",
+		"unix://relative.sock":          "the socket's path is not absolute",
+		"unix://" + dir + "/none.sock":  "there is no socket: is the container runtime running?",
+		"unix://" + silent:              "does not answer",
+		"unix://" + other:               "does not serve runtime.v1.RuntimeService",
+		filepath.Join(dir, "none.sock"): "there is no socket",
+	} {
+		_, err := cri.Dial(t.Context(), cri.Options{Endpoint: endpoint, ConnectTimeout: 100 * time.Millisecond})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), endpoint) {
+			t.Errorf("%q: %v, want %q", endpoint, err, want)
+		}
+	}
+}
+
+// Dial waits for a runtime that is about to come up.
+func TestDialWaits(t *testing.T) {
+	dir := t.TempDir()
+	made := make(chan *crifake.Fake, 1)
+	tried := make(chan struct{}, 100)
+	go func() {
+		<-tried
+		f, err := crifake.Start(crifake.Options{Dir: dir})
+		if err != nil {
+			t.Error(err)
+		}
+		made <- f
+	}()
+	dial(t, cri.Options{Endpoint: "unix://" + filepath.Join(dir, "cri.sock"), Dialer: func(ctx context.Context, path string) (net.Conn, error) {
+		tried <- struct{}{}
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}})
+	(<-made).Close()
+}
+
+// row: CRI-02
+func TestSeparateImageService(t *testing.T) {
+	runtime, images := start(t), start(t)
+	images.AddImage(crifake.Image{Names: []string{"only-here:1"}})
+	c := dial(t, cri.Options{Endpoint: runtime.Endpoint(), ImageEndpoint: images.Endpoint()})
+	st, err := c.Images().ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "only-here:1"}, false)
+	if err != nil || st.Image == nil {
+		t.Error(st, err)
+	}
+}
+
+// row: CRI-19
+func TestEventsComeBackAfterARestart(t *testing.T) {
+	f := start(t)
+	c := dial(t, cri.Options{Endpoint: f.Endpoint()})
+	ctx, cancel := context.WithCancel(t.Context())
+	events := c.Events(ctx)
+	next := func() *runtimeapi.ContainerEventResponse {
+		t.Helper()
+		select {
+		case e, open := <-events:
+			if !open {
+				t.Fatal("channel closed")
+			}
+			return e
+		case <-time.After(10 * time.Second):
+			t.Fatal("no event")
+			return nil
+		}
+	}
+	if e := next(); e != nil {
+		t.Errorf("first event %v", e)
+	}
+	before, err := c.Runtime().RunPodSandbox(ctx, podConfig("before"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := next(); e.GetContainerId() != before {
+		t.Errorf("event %v", e)
+	}
+	next()
+	f.Kill()
+	if err := f.Revive(); err != nil {
+		t.Fatal(err)
+	}
+	if e := next(); e != nil {
+		t.Errorf("after the restart comes %v, not the call to relist", e)
+	}
+	list, err := c.Runtime().ListPodSandbox(ctx, nil)
+	if err != nil || len(list) != 1 || list[0].Id != before {
+		t.Errorf("after the restart: %v %v", list, err)
+	}
+	after, err := c.Runtime().RunPodSandbox(ctx, podConfig("after"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := next(); e.GetContainerId() != after {
+		t.Errorf("event %v", e)
+	}
+	cancel()
+	for range events { //nolint:revive // until it is closed
+	}
+}
+
+func TestFeatures(t *testing.T) {
+	c := dial(t, cri.Options{Endpoint: start(t).Endpoint()})
+	f, err := c.Features(t.Context())
+	if err != nil || f.CgroupDriver != "cgroupfs" || !f.SupplementalGroupsPolicy || f.MountOptions || !f.Handlers[""].RecursiveReadOnlyMounts || f.Handlers["runc"].UserNamespaces {
+		t.Errorf("%+v %v", f, err)
+	}
+	if c.Version().GetRuntimeName() != "containerd" {
+		t.Error(c.Version())
+	}
+}
+
+func TestMain(m *testing.M) {
+	// Sockets of tests with long names must stay below the 108 bytes a unix socket's path may have.
+	if len(os.TempDir()) > 40 {
+		_ = os.Setenv("TMPDIR", "/tmp")
+	}
+	os.Exit(m.Run())
+}
