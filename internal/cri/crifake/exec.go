@@ -51,7 +51,7 @@ func (c *container) exec(ctx context.Context, cmd []string, std stdio) (int, err
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)() // an exec dies with its container
 	if c.script.Exec != nil {
-		if code, handled := c.script.Exec(p.api(ctx, std.in, std.out, std.err), cmd); handled {
+		if code, handled := c.script.Exec(p.api(ctx, std), cmd); handled {
 			return code, nil
 		}
 	}
@@ -62,7 +62,7 @@ func (c *container) exec(ctx context.Context, cmd []string, std stdio) (int, err
 		}
 		text = quote(cmd)
 	}
-	code := p.shell(ctx, text, std.in, std.out, std.err, false)
+	code := p.shell(ctx, text, std, false)
 	if p.ctx.Err() != nil {
 		code = 137
 	}

@@ -38,8 +38,14 @@ type Fake struct {
 	bus      bus
 	streams  streamServer
 
-	mu         sync.Mutex
-	server     *grpc.Server
+	mu     sync.Mutex
+	server *grpc.Server // nil after Kill
+	closed bool
+	state
+}
+
+// state is everything the runtime knows; Fake.mu guards it.
+type state struct {
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
 	images     map[string]*Image // by id
@@ -49,16 +55,15 @@ type Fake struct {
 	serial     int
 	network    condition
 	runtime    condition
-	closed     bool
 }
 
 // Start makes a fake runtime and serves it.
 func Start(o Options) (*Fake, error) {
-	f := &Fake{
-		opts: o, registry: o.Registry,
+	f := &Fake{opts: o, state: state{
+		registry:  o.Registry,
 		sandboxes: map[string]*sandbox{}, containers: map[string]*container{}, images: map[string]*Image{},
 		network: condition{true, "", ""}, runtime: condition{true, "", ""},
-	}
+	}}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "crifake")
 		if err != nil {

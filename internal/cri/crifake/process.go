@@ -28,20 +28,26 @@ type process struct {
 	signals chan string
 	done    chan struct{} // closed when the container is reported exited
 
-	mu       sync.Mutex
+	forced chan struct{} // closed by kill and by an exiting trap
+
+	mu sync.Mutex
+	ending
+}
+
+// ending is what decides how a process ends; process.mu guards it.
+type ending struct {
 	over     bool
 	code     int
 	oom      bool
 	graceful bool              // a signal without trap ends it with 0: it stands for a program that handles TERM
 	traps    map[string]string // signal name to shell text; "" ignores
-	forced   chan struct{}     // closed by kill and by an exiting trap
 }
 
 func newProcess(c *container, log *logFile) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
 		c: c, ctx: ctx, cancel: cancel, log: log, signals: make(chan string, 16), done: make(chan struct{}),
-		traps: map[string]string{}, forced: make(chan struct{}),
+		ending: ending{traps: map[string]string{}}, forced: make(chan struct{}),
 		out: newFan(log.stream("stdout")),
 	}
 	if p.err = p.out; !c.config.GetTty() {
@@ -106,10 +112,10 @@ func (p *process) main() int {
 	s := p.c.script
 	switch {
 	case s.Main != nil:
-		return s.Main(p.api(p.ctx, p.stdin, p.out, p.err))
+		return s.Main(p.api(p.ctx, stdio{p.stdin, p.out, p.err}))
 	case s.Sh != "":
 		go p.obey()
-		return p.shell(p.ctx, s.Sh, p.stdin, p.out, p.err, true)
+		return p.shell(p.ctx, s.Sh, stdio{p.stdin, p.out, p.err}, true)
 	}
 	p.mu.Lock()
 	p.graceful = true
@@ -120,10 +126,10 @@ func (p *process) main() int {
 }
 
 // api is the process as Go scripts see it.
-func (p *process) api(ctx context.Context, in io.Reader, out, errw io.Writer) *Process {
+func (p *process) api(ctx context.Context, std stdio) *Process {
 	m := p.c.sandbox.config.GetMetadata()
 	return &Process{
-		Context: ctx, Signal: p.signals, Stdin: in, Stdout: out, Stderr: errw, Env: p.env(), Pod: m.GetNamespace() + "/" + m.GetName(),
+		Context: ctx, Signal: p.signals, Stdin: std.in, Stdout: std.out, Stderr: std.err, Env: p.env(), Pod: m.GetNamespace() + "/" + m.GetName(),
 		Container: p.c.name(), Attempt: p.c.config.GetMetadata().GetAttempt(), Path: p.hostPath, OOMKilled: p.setOOM, Listen: p.listen,
 	}
 }

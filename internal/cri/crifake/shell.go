@@ -18,8 +18,8 @@ import (
 
 // shell interprets text inside the container and returns its exit code. main is set for the container's own process, not for exec:
 // there, a command nobody knows stands for a server and runs until it is stopped; in exec it is not found.
-func (p *process) shell(ctx context.Context, text string, in io.Reader, out, errw io.Writer, main bool) int {
-	code, _ := p.interpret(ctx, text, stdio{in, out, errw}, main)
+func (p *process) shell(ctx context.Context, text string, std stdio, main bool) int {
+	code, _ := p.interpret(ctx, text, std, main)
 	return code
 }
 

@@ -66,29 +66,41 @@ func setReady(s *v1.NodeStatus, f Facts) {
 }
 
 func setMemoryPressure(s *v1.NodeStatus, f Facts) {
-	setPressure(s, f.Now, v1.NodeMemoryPressure, f.Pressure.Memory,
+	setPressure(s, f.Now, f.Pressure.Memory, pressure{
+		v1.NodeMemoryPressure,
 		texts{"KubeletHasInsufficientMemory", "kubelet has insufficient memory available"},
-		texts{"KubeletHasSufficientMemory", "kubelet has sufficient memory available"})
+		texts{"KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+	})
 }
 
 func setDiskPressure(s *v1.NodeStatus, f Facts) {
-	setPressure(s, f.Now, v1.NodeDiskPressure, f.Pressure.Disk,
+	setPressure(s, f.Now, f.Pressure.Disk, pressure{
+		v1.NodeDiskPressure,
 		texts{"KubeletHasDiskPressure", "kubelet has disk pressure"},
-		texts{"KubeletHasNoDiskPressure", "kubelet has no disk pressure"})
+		texts{"KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+	})
 }
 
 func setPIDPressure(s *v1.NodeStatus, f Facts) {
-	setPressure(s, f.Now, v1.NodePIDPressure, f.Pressure.PID,
+	setPressure(s, f.Now, f.Pressure.PID, pressure{
+		v1.NodePIDPressure,
 		texts{"KubeletHasInsufficientPID", "kubelet has insufficient PID available"},
-		texts{"KubeletHasSufficientPID", "kubelet has sufficient PID available"})
+		texts{"KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+	})
 }
 
 type texts struct{ reason, message string }
 
-func setPressure(s *v1.NodeStatus, now time.Time, kind v1.NodeConditionType, pressed bool, yes, no texts) { //nolint:revive // one row of values
-	c := v1.NodeCondition{Type: kind, Status: v1.ConditionFalse, Reason: no.reason, Message: no.message}
+// pressure is one of the three conditions with what it says when it is true and when it is not.
+type pressure struct {
+	kind    v1.NodeConditionType
+	yes, no texts
+}
+
+func setPressure(s *v1.NodeStatus, now time.Time, pressed bool, p pressure) {
+	c := v1.NodeCondition{Type: p.kind, Status: v1.ConditionFalse, Reason: p.no.reason, Message: p.no.message}
 	if pressed {
-		c.Status, c.Reason, c.Message = v1.ConditionTrue, yes.reason, yes.message
+		c.Status, c.Reason, c.Message = v1.ConditionTrue, p.yes.reason, p.yes.message
 	}
 	setCondition(s, now, c)
 }

@@ -1,0 +1,92 @@
+package crifake
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// httpd answers every request with CODE (200) and BODY (ok) until it is stopped.
+func httpd(c *command) int {
+	port, code, body := 80, 200, "ok"
+	if len(c.args) > 1 {
+		port, _ = strconv.Atoi(c.args[1])
+	}
+	if len(c.args) > 2 {
+		code, _ = strconv.Atoi(c.args[2])
+	}
+	if len(c.args) > 3 {
+		body = strings.Join(c.args[3:], " ")
+	}
+	l := newConnListener()
+	if err := c.run.p.listen(port, l.take); err != nil {
+		return c.fail(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		fmt.Fprintln(w, body)
+	})}
+	go srv.Serve(l) //nolint:errcheck // ends with Close
+	forever(c)
+	_ = srv.Close()
+	return 0
+}
+
+// connListener is a net.Listener fed with connections made elsewhere.
+type connListener struct {
+	conns chan net.Conn
+	down  chan struct{}
+}
+
+func newConnListener() *connListener {
+	return &connListener{conns: make(chan net.Conn), down: make(chan struct{})}
+}
+
+func (l *connListener) take(c net.Conn) {
+	ended := make(chan struct{})
+	select {
+	case l.conns <- &watchedConn{Conn: c, ended: ended}:
+		<-ended
+	case <-l.down:
+		_ = c.Close()
+	}
+}
+
+// Accept waits for take or Close.
+func (l *connListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.down:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (l *connListener) Close() error {
+	select {
+	case <-l.down:
+	default:
+		close(l.down)
+	}
+	return nil
+}
+
+// Addr is a placeholder the http server wants.
+func (*connListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// watchedConn says when it is closed.
+type watchedConn struct {
+	net.Conn
+	once  sync.Once
+	ended chan struct{}
+}
+
+// Close closes and says so, once.
+func (c *watchedConn) Close() error {
+	c.once.Do(func() { close(c.ended) })
+	return c.Conn.Close()
+}
