@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 const resultsCache = "/var/lib/cni/results"
 
 // Clean takes the instance's network away: links on the bridge, the bridge, the table, leases and configuration. Call it when no Pod runs any more.
+// Of c it needs DataDir and ConfDir; the bridge's name stands in the configuration Ensure wrote.
 // ip_forward stays as it is: by now others may rely on it.
 func Clean(ctx context.Context, c Config) error {
 	s, err := c.settings()
@@ -21,15 +23,41 @@ func Clean(ctx context.Context, c Config) error {
 		return err
 	}
 	var errs []error
-	// The bridge is ours only if our configuration says so: a foreign network may have one of this name.
-	if raw, err := os.ReadFile(filepath.Join(s.confDir, confName)); err == nil && len(raw) > 0 {
-		errs = append(errs, removeBridge(s.bridge), os.Remove(filepath.Join(s.confDir, confName)))
+	// Only the bridge that our configuration names is ours: a foreign network may have one of the name in c.
+	file := filepath.Join(s.confDir, confName)
+	if bridge, err := configuredBridge(file, s.id); err != nil {
+		errs = append(errs, err)
+	} else if bridge != "" {
+		if err := removeBridge(bridge); err != nil {
+			errs = append(errs, err)
+		} else {
+			errs = append(errs, os.Remove(file))
+		}
 	}
 	if hasTable(ctx, s.id) {
 		errs = append(errs, nft(ctx, "delete table inet "+Table(s.id)+"\n"))
 	}
 	errs = append(errs, removeResults(s.id), os.RemoveAll(s.store.Dir))
 	return errors.Join(errs...)
+}
+
+// configuredBridge is the bridge's name in the conflist that Ensure wrote for this instance; empty when there is none.
+func configuredBridge(file, id string) (string, error) {
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("CNI configuration: %w", err)
+	}
+	var list struct{ Plugins []Plugin }
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return "", fmt.Errorf("CNI configuration %s: %w", file, err)
+	}
+	if len(list.Plugins) == 0 || list.Plugins[0].ID != id {
+		return "", nil
+	}
+	return list.Plugins[0].Bridge, nil
 }
 
 func removeBridge(name string) error {
