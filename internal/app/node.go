@@ -177,7 +177,7 @@ func (n *nodeRole) build() (*parts, error) {
 			Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.nodeIP}},
 		},
 		Machine: nodestatus.Machine{
-			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.Bytes,
+			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
 		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.engine.client.Images(), Allocatable: allocatable},

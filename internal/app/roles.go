@@ -9,16 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/gantry-project/gantry/internal/control"
-	"github.com/gantry-project/gantry/internal/control/loop"
-	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 )
 
@@ -183,35 +178,11 @@ func newControllers(io IO) *cobra.Command {
 				return err
 			}
 			defer stop()
-			return runControllers(ctx, cfg, ca, sink)
+			return runControllers(ctx, controllersOptions{config: cfg, as: byToken(cfg), caFile: ca, journal: sink})
 		})
 	})
 	c.Flags().StringVar(&ca, "root-ca-file", "", "certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
 	return c
-}
-
-// runControllers runs every controller until ctx ends.
-func runControllers(ctx context.Context, cfg *rest.Config, caFile string, sink journal.Sink) error {
-	client, err := clientFor(cfg, "controllers")
-	if err != nil {
-		return err
-	}
-	meta, err := metadata.NewForConfig(metadata.ConfigFor(unthrottled(cfg, "controllers")))
-	if err != nil {
-		return err
-	}
-	ca := cfg.CAData
-	if caFile != "" {
-		if ca, err = readCA(caFile); err != nil {
-			return err
-		}
-	} else if len(ca) == 0 && cfg.CAFile != "" {
-		if ca, err = readCA(cfg.CAFile); err != nil {
-			return err
-		}
-	}
-	control.Run(ctx, loop.Deps{Client: client, Metadata: meta, Informers: informers.NewSharedInformerFactory(client, 0), Journal: sink, RootCA: ca})
-	return nil
 }
 
 func unthrottled(cfg *rest.Config, agent string) *rest.Config {

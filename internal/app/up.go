@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/journal/ring"
@@ -176,7 +175,9 @@ func (u *upCommand) work(ctx context.Context, server *apiserver.Server, files *p
 			return runScheduler(ctx, server.InProcess(schedulerUser()), u.node.schedulerConfig, log.Speaker("scheduler", ""))
 		},
 		func(ctx context.Context) error {
-			return runControllers(ctx, server.InProcess(controllersUser()), files.CA.Cert, log.Speaker("controllers", ""))
+
+			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, journal: log.Speaker("controllers", "")})
+
 		},
 		func(ctx context.Context) error { return u.announce(ctx, x) },
 		func(ctx context.Context) error {
@@ -234,5 +235,3 @@ func readCA(path string) ([]byte, error) {
 	}
 	return pem, nil
 }
-
-var _ kubernetes.Interface

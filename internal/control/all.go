@@ -6,15 +6,21 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gantry-project/gantry/internal/control/clusterroles"
 	"github.com/gantry-project/gantry/internal/control/deployment"
 	"github.com/gantry-project/gantry/internal/control/job"
+	"github.com/gantry-project/gantry/internal/control/jobttl"
 	"github.com/gantry-project/gantry/internal/control/loop"
 	"github.com/gantry-project/gantry/internal/control/namespace"
 	"github.com/gantry-project/gantry/internal/control/nodelifecycle"
@@ -28,40 +34,58 @@ import (
 
 // All is every controller, one row each; the order has no meaning.
 var All = []loop.Controller{
-	{Name: "serviceaccount", Source: "serviceaccount-controller", Reads: []string{"namespaces", "serviceaccounts"}, Writes: []string{"serviceaccounts"}, Make: serviceaccount.New},
-	{Name: "rootca", Source: "root-ca-certificate-publisher-controller", Reads: []string{"namespaces", "configmaps"}, Writes: []string{"configmaps"}, Make: rootca.New},
-	{Name: "namespace", Source: "namespace-controller", Reads: []string{"namespaces", "*"}, Writes: []string{"namespaces/status", "namespaces/finalize", "*"}, Make: namespace.New},
-	{Name: "replicaset", Source: "replicaset-controller", Reads: []string{"replicasets", "pods"}, Writes: []string{"pods", "replicasets/status"}, Make: replicaset.New},
-	{Name: "deployment", Source: "deployment-controller", Reads: []string{"deployments", "replicasets", "pods"}, Writes: []string{"replicasets", "deployments", "deployments/status"}, Make: deployment.New},
-	{Name: "job", Source: "job-controller", Reads: []string{"jobs", "pods"}, Writes: []string{"pods", "jobs", "jobs/status"}, Make: job.New},
-	{Name: "ownergc", Source: "garbage-collector-controller", Reads: []string{"*"}, Writes: []string{"*"}, Make: ownergc.New},
-	{Name: "podgc", Source: "pod-garbage-collector-controller", Reads: []string{"pods", "nodes"}, Writes: []string{"pods", "pods/status"}, Make: podgc.New},
-	{Name: "nodelifecycle", Source: "node-controller", Reads: []string{"nodes", "leases", "pods"}, Writes: []string{"nodes", "nodes/status", "pods/status"}, Make: nodelifecycle.New},
-	{Name: "taintevict", Source: "taint-eviction-controller", Reads: []string{"nodes", "pods"}, Writes: []string{"pods", "pods/status"}, Make: taintevict.New},
+	{Name: "serviceaccount", Account: "service-account-controller", Source: "serviceaccount-controller", Reads: []string{"namespaces", "serviceaccounts"}, Writes: []string{"serviceaccounts"}, Make: serviceaccount.New},
+	{Name: "rootca", Account: "root-ca-cert-publisher", Source: "root-ca-certificate-publisher-controller", Reads: []string{"namespaces", "configmaps"}, Writes: []string{"configmaps"}, Make: rootca.New},
+	{Name: "namespace", Account: "namespace-controller", Source: "namespace-controller", Reads: []string{"namespaces", "*"}, Writes: []string{"namespaces/status", "namespaces/finalize", "*"}, Make: namespace.New},
+	{Name: "replicaset", Account: "replicaset-controller", Source: "replicaset-controller", Reads: []string{"replicasets", "pods"}, Writes: []string{"pods", "replicasets/status"}, Make: replicaset.New},
+	{Name: "deployment", Account: "deployment-controller", Source: "deployment-controller", Reads: []string{"deployments", "replicasets", "pods"}, Writes: []string{"replicasets", "deployments", "deployments/status"}, Make: deployment.New},
+	{Name: "job", Account: "job-controller", Source: "job-controller", Reads: []string{"jobs", "pods"}, Writes: []string{"pods", "jobs", "jobs/status"}, Make: job.New},
+	{Name: "jobttl", Account: "ttl-after-finished-controller", Source: "ttl-after-finished-controller", Reads: []string{"jobs"}, Writes: []string{"jobs"}, Make: jobttl.New},
+	{Name: "clusterroles", Account: "clusterrole-aggregation-controller", Source: "clusterrole-aggregation-controller", Reads: []string{"clusterroles"}, Writes: []string{"clusterroles"}, Make: clusterroles.New},
+	{Name: "ownergc", Account: "generic-garbage-collector", Source: "garbage-collector-controller", Reads: []string{"*"}, Writes: []string{"*"}, Make: ownergc.New},
+	{Name: "podgc", Account: "pod-garbage-collector", Source: "pod-garbage-collector-controller", Reads: []string{"pods", "nodes"}, Writes: []string{"pods", "pods/status"}, Make: podgc.New},
+	{Name: "nodelifecycle", Account: "node-controller", Source: "node-controller", Reads: []string{"nodes", "leases", "pods"}, Writes: []string{"nodes", "nodes/status", "pods/status"}, Make: nodelifecycle.New},
+	{Name: "taintevict", Account: "node-controller", Source: "taint-eviction-controller", Reads: []string{"nodes", "pods"}, Writes: []string{"pods", "pods/status"}, Make: taintevict.New},
 }
 
-// Run runs every controller until ctx ends. Deps.Recorder may be nil; events are then written through Deps.Client.
-func Run(ctx context.Context, d loop.Deps) {
-	recorder := func(string) record.EventRecorder { return d.Recorder }
-	if d.Recorder == nil {
-		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: d.Client.CoreV1().Events("")})
-		defer broadcaster.Shutdown()
-		recorder = func(source string) record.EventRecorder {
-			return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: source})
-		}
-	}
-	runners := make([]loop.Runner, 0, len(All))
+// Options say what the controllers run with.
+type Options struct {
+	Deps loop.Deps // Client and Informers read; each controller writes as its own account
+	// As makes the clients of a service account in kube-system, so that each controller may do what its role allows and no more.
+	// nil lets all of them use Deps.Client and Deps.Metadata.
+	As func(account string) (kubernetes.Interface, metadata.Interface, error)
+	// Only names the controllers to run; empty means all.
+	Only []string
+}
+
+// Run runs the controllers until ctx ends. Deps.Recorder may be nil; events are then written by each controller's own client.
+func Run(ctx context.Context, o Options) error {
+	var runners []loop.Runner
 	for _, c := range All {
-		own := d
-		own.Recorder = recorder(c.Source)
+		if len(o.Only) > 0 && !slices.Contains(o.Only, c.Name) {
+			continue
+		}
+		own := o.Deps
+		if o.As != nil {
+			var err error
+			if own.Client, own.Metadata, err = o.As(c.Account); err != nil {
+				return fmt.Errorf("controller %s: %w", c.Name, err)
+			}
+		}
+		if own.Recorder == nil {
+			broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+			broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: own.Client.CoreV1().Events("")})
+			defer broadcaster.Shutdown()
+			own.Recorder = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: c.Source})
+		}
 		runners = append(runners, c.Make(own))
 	}
-	d.Informers.Start(ctx.Done())
+	o.Deps.Informers.Start(ctx.Done())
 	var wg sync.WaitGroup
 	for _, r := range runners {
 		wg.Go(func() { r.Run(ctx) })
 	}
 	wg.Wait()
-	d.Informers.Shutdown()
+	o.Deps.Informers.Shutdown()
+	return nil
 }

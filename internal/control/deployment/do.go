@@ -282,8 +282,12 @@ func (c *controller) writeRevision(ctx context.Context, d *appsv1.Deployment, re
 	if d.Annotations[revisionKey] == revision {
 		return nil
 	}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q},"uid":%q}}`, revisionKey, revision, d.UID)
-	_, err := c.deps.Client.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	fresh, err := c.deps.Client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+	if err != nil || fresh.UID != d.UID {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&fresh.ObjectMeta, revisionKey, revision)
+	_, err = c.deps.Client.AppsV1().Deployments(d.Namespace).Update(ctx, fresh, metav1.UpdateOptions{})
 	return err
 }
 

@@ -39,7 +39,6 @@ type Plan struct {
 	Delete  []*corev1.Pod
 	Say     []batchv1.JobCondition // conditions that became true with this status
 	Again   time.Duration          // look again then
-	Remove  bool                   // the Job's time to live is over
 }
 
 // stopAll are the live Pods, once what was asked for before has been seen.
@@ -100,7 +99,7 @@ func over(cs []batchv1.JobCondition) bool {
 	return false
 }
 
-// afterwards lifts finalizers that are left, and removes the Job when its time to live is over.
+// afterwards lifts finalizers that are left and stops what still runs.
 func afterwards(in In) Plan {
 	p := Plan{Status: in.Job.Status}
 	for _, pod := range in.Pods {
@@ -109,16 +108,6 @@ func afterwards(in In) Plan {
 		}
 		if pod.DeletionTimestamp == nil && !finished(pod) {
 			p.Delete = append(p.Delete, pod)
-		}
-	}
-	ttl := in.Job.Spec.TTLSecondsAfterFinished
-	if ttl == nil || in.Job.DeletionTimestamp != nil {
-		return p
-	}
-	for _, c := range in.Job.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			left := c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second).Sub(in.Now)
-			p.Remove, p.Again = left <= 0, max(0, left)
 		}
 	}
 	return p

@@ -213,19 +213,6 @@ func TestFailurePolicy(t *testing.T) {
 	}
 }
 
-func TestTimeToLive(t *testing.T) {
-	w := newWorld(func(s *batchv1.JobSpec) { s.TTLSecondsAfterFinished = num(60) })
-	w.settle()
-	w.end("p1", 0)
-	if p := w.look(); p.Remove || p.Again != time.Minute {
-		t.Fatalf("%+v", p)
-	}
-	w.now = w.now.Add(time.Minute)
-	if p := w.look(); !p.Remove {
-		t.Fatal("outlives its time")
-	}
-}
-
 func TestIndexesAreWrittenInRanges(t *testing.T) {
 	for text, want := range map[string]string{"0,1,2,3,7": "0-3,7", "1,2": "1,2", "": "", "4-6,5": "4-6"} {
 		if got := ParseIndexes(text, 10).String(); got != want {

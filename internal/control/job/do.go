@@ -1,7 +1,7 @@
 // Package job runs Pods until enough of them have succeeded, or the Job has failed.
 //
 // Chapter 1, written; its ends are chapter 10. In: Jobs and the Pods they control. Out: Pods, each held by a finalizer until its end is counted
-// exactly once, status and conditions in upstream's two steps (criterion met, then over), removal after the time to live.
+// exactly once, status and conditions in upstream's two steps (criterion met, then over).
 package job
 
 import (
@@ -111,10 +111,6 @@ func (c *controller) freeOrphans(ctx context.Context, ns string) error {
 
 func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
 	j := o.Object.(*batchv1.Job)
-	if p.Remove {
-		foreground := metav1.DeletePropagationForeground
-		return ignoreGone(c.deps.Client.BatchV1().Jobs(j.Namespace).Delete(ctx, j.Name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: metav1.NewUIDPreconditions(string(j.UID))}))
-	}
 	errDelete := c.delete(ctx, o, p.Delete)
 	errCreate := c.create(ctx, o, p.Create)
 	if err := c.writeStatus(ctx, j, p); err != nil {

@@ -30,11 +30,12 @@ type Deps struct {
 
 // Controller is one row of control.All.
 type Controller struct {
-	Name   string
-	Source string   // component of its events, as upstream names it
-	Reads  []string // resources it watches
-	Writes []string // resources and subresources it writes
-	Make   func(Deps) Runner
+	Name    string
+	Source  string   // component of its events, as upstream names it
+	Account string   // service account in kube-system whose role it works under
+	Reads   []string // resources it watches
+	Writes  []string // resources and subresources it writes
+	Make    func(Deps) Runner
 }
 
 // Runner works until the context ends.

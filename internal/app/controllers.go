@@ -1,0 +1,137 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/control"
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// controllersOptions say how the controllers reach the API server.
+type controllersOptions struct {
+	config  *rest.Config // reads everything
+	as      func(account string) *rest.Config
+	caFile  string // published to every namespace; empty means the configuration's own
+	journal journal.Sink
+}
+
+// runControllers runs every controller until ctx ends.
+func runControllers(ctx context.Context, o controllersOptions) error {
+	client, err := clientFor(o.config, "controllers")
+	if err != nil {
+		return err
+	}
+	ca := o.config.CAData
+	if file := o.caFile; file != "" || len(ca) == 0 && o.config.CAFile != "" {
+		if file == "" {
+			file = o.config.CAFile
+		}
+		if ca, err = readCA(file); err != nil {
+			return err
+		}
+	}
+	return control.Run(ctx, control.Options{
+		Deps: loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: o.journal, RootCA: ca},
+		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
+			cfg := unthrottled(o.as(account), account)
+			c, err := kubernetes.NewForConfig(cfg)
+			if err != nil {
+				return nil, nil, err
+			}
+			m, err := metadata.NewForConfig(cfg)
+			return c, m, err
+		},
+	})
+}
+
+// inMemory gives each controller its own identity inside this process.
+func inMemory(server *apiserver.Server) func(account string) *rest.Config {
+	return func(account string) *rest.Config {
+		return server.InProcess(&user.DefaultInfo{
+			Name:   serviceaccount.MakeUsername(metav1.NamespaceSystem, account),
+			Groups: append(serviceaccount.MakeGroupNames(metav1.NamespaceSystem), user.AllAuthenticated),
+		})
+	}
+}
+
+// byToken gives each controller its own identity by a token of its service account, which is made when it is missing.
+func byToken(cfg *rest.Config) func(account string) *rest.Config {
+	return func(account string) *rest.Config {
+		own := rest.AnonymousClientConfig(cfg)
+		t := &accountToken{config: cfg, account: account}
+		own.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return &tokenTransport{next, t} }
+		return own
+	}
+}
+
+// accountToken keeps a token of a service account in kube-system fresh.
+type accountToken struct {
+	config  *rest.Config
+	account string
+
+	mu     sync.Mutex
+	token  string
+	expiry time.Time
+}
+
+// tokenLife is what is asked for; a token is replaced at half of its life.
+const tokenLife = time.Hour
+
+func (a *accountToken) get(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token != "" && time.Until(a.expiry) > tokenLife/2 {
+		return a.token, nil
+	}
+	client, err := kubernetes.NewForConfig(a.config)
+	if err != nil {
+		return "", err
+	}
+	accounts := client.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
+	seconds := int64(tokenLife / time.Second)
+	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	got, err := accounts.CreateToken(ctx, a.account, ask, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: a.account}}, metav1.CreateOptions{})
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			got, err = accounts.CreateToken(ctx, a.account, ask, metav1.CreateOptions{})
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	a.token, a.expiry = got.Status.Token, got.Status.ExpirationTimestamp.Time
+	return a.token, nil
+}
+
+type tokenTransport struct {
+	next  http.RoundTripper
+	token *accountToken
+}
+
+// RoundTrip adds the token.
+func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	token, err := t.token.get(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+token)
+	return t.next.RoundTrip(req)
+}

@@ -1,0 +1,22 @@
+package jobttl
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Left returns how long a finished Job may still live; false when it may live for ever, or is not finished.
+func Left(j *batchv1.Job, now time.Time) (time.Duration, bool) {
+	ttl := j.Spec.TTLSecondsAfterFinished
+	if ttl == nil || j.DeletionTimestamp != nil {
+		return 0, false
+	}
+	for _, c := range j.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return max(0, c.LastTransitionTime.Add(time.Duration(*ttl)*time.Second).Sub(now)), true
+		}
+	}
+	return 0, false
+}
