@@ -14,8 +14,6 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
 
-const endpointsDeprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-
 func endpoints() kind.Kind {
 	t := types[v1.Endpoints, v1.EndpointsList]()
 	t.NoGenerate = true
@@ -29,7 +27,6 @@ func endpoints() kind.Kind {
 			ValidateUpdate: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
 				return validateEndpoints(o.(*v1.Endpoints))
 			},
-			Warn:                     func(context.Context, runtime.Object) []string { return []string{endpointsDeprecated} },
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
 		},

@@ -1,9 +1,100 @@
 package nodes
 
 import (
+	"net/netip"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
-func Validate(n *v1.Node) field.ErrorList            { return nil }
-func ValidateUpdate(n, old *v1.Node) field.ErrorList { return nil }
+// Validate judges a Node. Status is optional, and judged where it is given.
+func Validate(n *v1.Node) field.ErrorList {
+	errs := taints(n.Spec.Taints, field.NewPath("metadata", "taints"))
+	errs = append(errs, resources(n)...)
+	path := field.NewPath("spec", "podCIDRs")
+	families := map[bool]int{}
+	for i, c := range n.Spec.PodCIDRs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, nil)...)
+		if p, err := netip.ParsePrefix(c); err == nil {
+			families[p.Addr().Is4()]++
+		}
+	}
+	if families[true] > 1 || families[false] > 1 {
+		errs = append(errs, field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
+	}
+	return errs
+}
+
+func taints(list []v1.Taint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	type pair struct {
+		effect v1.TaintEffect
+		key    string
+	}
+	seen := map[pair]bool{}
+	for i, t := range list {
+		at := path.Index(i)
+		errs = append(errs, metavalidation.ValidateLabelName(t.Key, at.Child("key"))...)
+		if m := validation.IsValidLabelValue(t.Value); len(m) > 0 {
+			errs = append(errs, field.Invalid(at.Child("value"), t.Value, strings.Join(m, ";")))
+		}
+		switch t.Effect {
+		case "":
+			errs = append(errs, field.Required(at.Child("effect"), ""))
+		case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
+		default:
+			errs = append(errs, field.NotSupported(at.Child("effect"), t.Effect, []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}))
+		}
+		k := pair{t.Effect, t.Key}
+		if seen[k] {
+			e := field.Duplicate(at, template.Bare(t))
+			e.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, e)
+		}
+		seen[k] = true
+	}
+	return errs
+}
+
+func resources(n *v1.Node) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range []struct {
+		child string
+		of    v1.ResourceList
+	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
+		for _, k := range template.SortedResources(list.of) {
+			errs = append(errs, template.ValidateQuantity(k, list.of[k], field.NewPath("status", list.child, string(k)))...)
+		}
+	}
+	return errs
+}
+
+// ValidateUpdate judges a change of a Node: its address ranges and provider stay as first given.
+func ValidateUpdate(n, old *v1.Node) field.ErrorList {
+	errs := resources(n)
+	seen := map[v1.NodeAddress]bool{}
+	for i, a := range n.Status.Addresses {
+		if seen[a] {
+			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), template.Bare(a)))
+		}
+		seen[a] = true
+	}
+	spec := field.NewPath("spec")
+	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(old.Spec.PodCIDRs, n.Spec.PodCIDRs) {
+		errs = append(errs, field.Forbidden(spec.Child("podCIDRs"), `node updates may not change podCIDR except from "" to valid`))
+	}
+	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
+		errs = append(errs, field.Forbidden(spec.Child("providerID"), `node updates may not change providerID except from "" to valid`))
+	}
+	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
+	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
+		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
+	}
+	return errs
+}

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 // ephemeralRules are pods/ephemeralcontainers: containers may be added to a Pod, never changed or removed.
@@ -28,9 +26,7 @@ func keepOld(p, old *v1.Pod) {
 	p.ResourceVersion, p.UID, p.ManagedFields = version, uid, managers
 }
 
-func (ephemeralRules) warn(p, _ *v1.Pod) []string {
-	return template.Warnings(&p.Spec, p.Annotations, nil)
-}
+func (ephemeralRules) warn(_, _ *v1.Pod) []string { return nil }
 
 // reset says that only the list of ephemeral containers is written here.
 func (ephemeralRules) reset() fieldpath.Filter {

@@ -1,13 +1,11 @@
 package pods
 
 import (
+	"github.com/gantry-project/gantry/internal/pod"
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
-	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // resizeRules are pods/resize: cpu and memory of running containers, within the Pod's QoS class.
@@ -41,9 +39,7 @@ func resized(now, was []v1.Container) []v1.Container {
 	return out
 }
 
-func (resizeRules) warn(p, _ *v1.Pod) []string {
-	return template.Warnings(&p.Spec, p.Annotations, nil)
-}
+func (resizeRules) warn(_, _ *v1.Pod) []string { return nil }
 
 // reset says that only resources and resize policies are written here.
 func (resizeRules) reset() fieldpath.Filter {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,7 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
@@ -19,8 +23,14 @@ import (
 // rules are the decisions about writes of Pods.
 func rules() kind.Rules {
 	return kind.Rules{
-		Default:       func(o runtime.Object) { Default(o.(*v1.Pod)) },
-		PrepareCreate: func(_ context.Context, o runtime.Object) { PrepareCreate(o.(*v1.Pod), metav1.Now()) },
+		Default: func(o runtime.Object) { Default(o.(*v1.Pod)) },
+		PrepareCreate: func(ctx context.Context, o runtime.Object) {
+			p := o.(*v1.Pod)
+			for _, w := range template.AppArmorWarnings(&p.Spec, p.Annotations, field.NewPath("metadata", "annotations")) {
+				warning.AddWarning(ctx, "", w)
+			}
+			PrepareCreate(p, metav1.Now())
+		},
 		PrepareUpdate: func(_ context.Context, o, old runtime.Object) { PrepareUpdate(o.(*v1.Pod), old.(*v1.Pod)) },
 		PrepareStatus: func(_ context.Context, o, old runtime.Object) { PrepareStatus(o.(*v1.Pod), old.(*v1.Pod)) },
 		Validate:      func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Pod)) },
@@ -30,15 +40,25 @@ func rules() kind.Rules {
 		ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 			return ValidateStatusUpdate(o.(*v1.Pod), old.(*v1.Pod))
 		},
-		Warn: func(_ context.Context, o runtime.Object) []string {
-			p := o.(*v1.Pod)
-			return template.Warnings(&p.Spec, p.Annotations, nil)
-		},
+		Warn:                     warn,
 		Graceful:                 gracefulDelete,
 		Fields:                   func(o runtime.Object) fields.Set { return Fields(o.(*v1.Pod)) },
 		Indexed:                  "spec.nodeName",
 		AllowUnconditionalUpdate: true,
 	}
+}
+
+// warn tells the creator of a Pod what may surprise. Updates are silent: people seldom update Pods, and programs do not read warnings.
+func warn(ctx context.Context, o runtime.Object) []string {
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb != "create" {
+		return nil
+	}
+	p := o.(*v1.Pod)
+	var out []string
+	if m := validation.IsDNS1123Label(p.Name); len(m) > 0 {
+		out = append(out, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", m))
+	}
+	return append(out, template.Warnings(&p.Spec, p.Annotations, nil)...)
 }
 
 // Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the same.

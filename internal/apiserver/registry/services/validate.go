@@ -2,7 +2,6 @@ package services
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 const (
@@ -43,7 +44,7 @@ func Validate(s, old *v1.Service) field.ErrorList {
 		if e := legacyIP(p, ip, oldIPs(old)); len(e) > 0 {
 			errs = append(errs, e...)
 		} else {
-			errs = append(errs, nonSpecialIP(p, ip)...)
+			errs = append(errs, template.ValidateNonSpecialIP(p, ip)...)
 		}
 	}
 	errs = append(errs, validateKnownType(&s.Spec, spec)...)
@@ -62,25 +63,6 @@ func oldIPs(old *v1.Service) []string {
 
 func legacyIP(path *field.Path, ip string, old []string) field.ErrorList {
 	return utilvalidation.IsValidIPForLegacyField(path, ip, true, old)
-}
-
-// nonSpecialIP refuses addresses that no outside traffic can come to.
-func nonSpecialIP(path *field.Path, text string) field.ErrorList {
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return nil
-	}
-	var errs field.ErrorList
-	refuse := func(bad bool, message string) {
-		if bad {
-			errs = append(errs, field.Invalid(path, text, message))
-		}
-	}
-	refuse(a.IsUnspecified(), fmt.Sprintf("may not be unspecified (%v)", text))
-	refuse(a.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-	refuse(a.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-	refuse(a.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-	return errs
 }
 
 // validateType judges what only one type may or must have.

@@ -93,3 +93,6 @@ func writeBare(out *bytes.Buffer, v reflect.Value) error {
 	out.WriteString("{" + strings.Join(parts, ",") + "}")
 	return nil
 }
+
+// Bare wraps a value for messages: structs print by their Go field names, all of them, as upstream prints what it refuses.
+func Bare(v any) any { return bare{v} }

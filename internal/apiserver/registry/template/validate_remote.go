@@ -182,3 +182,17 @@ func ValidateDriverName(name string, p *field.Path) field.ErrorList {
 	}
 	return f.list()
 }
+
+// ValidateNFS judges an NFS source.
+func ValidateNFS(n *v1.NFSVolumeSource, p *field.Path) field.ErrorList {
+	var j judge
+	j.nfs(n, p)
+	return j.list()
+}
+
+// ValidateNoBacksteps refuses '..' in a path.
+func ValidateNoBacksteps(text string, p *field.Path) field.ErrorList {
+	var j judge
+	j.noBacksteps(text, p)
+	return j.list()
+}

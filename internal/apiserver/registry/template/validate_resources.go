@@ -228,3 +228,6 @@ func dividesIntoPages(name v1.ResourceName, q resource.Quantity) bool {
 	}
 	return q.Value()%page.Value() == 0
 }
+
+// SortedResources are the names of a resource list in order.
+func SortedResources(list v1.ResourceList) []v1.ResourceName { return sorted(list) }

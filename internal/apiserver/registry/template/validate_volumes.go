@@ -79,7 +79,7 @@ func (j *judge) localVolume(v *v1.Volume, path *field.Path) bool {
 			j.forbidden(path.Child("emptyDir").Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")
 		}
 	case v.HostPath != nil:
-		j.add(validateHostPath(v.HostPath, path.Child("hostPath"))...)
+		j.add(ValidateHostPath(v.HostPath, path.Child("hostPath"))...)
 	case v.GitRepo != nil:
 		at := path.Child("gitRepo")
 		if v.GitRepo.Repository == "" {
@@ -126,7 +126,8 @@ func (j *judge) localVolume(v *v1.Volume, path *field.Path) bool {
 	return true
 }
 
-func validateHostPath(h *v1.HostPathVolumeSource, path *field.Path) field.ErrorList {
+// ValidateHostPath judges a path of the host.
+func ValidateHostPath(h *v1.HostPathVolumeSource, path *field.Path) field.ErrorList {
 	var j judge
 	if h.Path == "" {
 		j.required(path.Child("path"), "")

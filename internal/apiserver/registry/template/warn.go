@@ -12,7 +12,7 @@ import (
 
 // Warnings are what a client should read about a spec that is accepted. path is where the template lies; nil for a Pod.
 func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
-	w := &warnings{spec: s, path: path.Child("spec")}
+	w := &warnings{spec: s, template: path != nil, path: path.Child("spec")}
 	w.volumes()
 	w.containers()
 	w.misc()
@@ -22,9 +22,34 @@ func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []
 }
 
 type warnings struct {
-	spec *v1.PodSpec
-	path *field.Path
-	out  []string
+	spec     *v1.PodSpec
+	template bool
+	path     *field.Path
+	out      []string
+}
+
+const appArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
+
+// AppArmorWarnings are for the annotations of a Pod that stand in for fields; path is that of the annotations. They are asked for before
+// SyncAppArmor, which fills the fields in.
+func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
+	w := &warnings{spec: s}
+	for _, k := range OldAppArmor(s, annotations) {
+		w.say(path.Key(k), appArmorDeprecated)
+	}
+	return w.out
+}
+
+// OldAppArmor are the annotations that name the profile of a container without one in its fields.
+func OldAppArmor(s *v1.PodSpec, annotations map[string]string) []string {
+	var out []string
+	eachAny(s, func(c *v1.Container) {
+		key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		if _, ok := annotations[key]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
+			out = append(out, key)
+		}
+	})
+	return out
 }
 
 func (w *warnings) say(p *field.Path, format string, args ...any) {
@@ -178,12 +203,11 @@ func (w *warnings) affinity() {
 }
 
 func (w *warnings) annotations(a map[string]string, path *field.Path) {
-	w.each(func(c *v1.Container, _ *field.Path) {
-		key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
-		if _, ok := a[key]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
-			w.say(path.Key(key), `deprecated since v1.30; use the "appArmorProfile" field instead`)
+	if w.template {
+		for _, k := range OldAppArmor(w.spec, a) {
+			w.say(path.Key(k), appArmorDeprecated)
 		}
-	})
+	}
 	for _, k := range []string{"scheduler.alpha.kubernetes.io/critical-pod"} {
 		if _, ok := a[k]; ok {
 			w.say(path.Key(k), `non-functional in v1.16+; use the "priorityClassName" field instead`)
