@@ -25,10 +25,10 @@ func Clean(ctx context.Context, c Config) error {
 	var errs []error
 	// Only the bridge that our configuration names is ours: a foreign network may have one of the name in c.
 	file := filepath.Join(s.confDir, confName)
-	if bridge, err := configuredBridge(file, s.id); err != nil {
+	if made, err := configured(file, s.id); err != nil {
 		errs = append(errs, err)
-	} else if bridge != "" {
-		if err := removeBridge(bridge); err != nil {
+	} else if made.Bridge != "" {
+		if err := removeBridge(made.Bridge); err != nil {
 			errs = append(errs, err)
 		} else {
 			errs = append(errs, os.Remove(file))
@@ -41,23 +41,23 @@ func Clean(ctx context.Context, c Config) error {
 	return errors.Join(errs...)
 }
 
-// configuredBridge is the bridge's name in the conflist that Ensure wrote for this instance; empty when there is none.
-func configuredBridge(file, id string) (string, error) {
+// configured is what the conflist says that Ensure wrote for this instance; empty when there is none.
+func configured(file, id string) (Plugin, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		return Plugin{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("CNI configuration: %w", err)
+		return Plugin{}, fmt.Errorf("CNI configuration: %w", err)
 	}
 	var list struct{ Plugins []Plugin }
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", fmt.Errorf("CNI configuration %s: %w", file, err)
+		return Plugin{}, fmt.Errorf("CNI configuration %s is damaged: %w; remove it, it is written at each start", file, err)
 	}
 	if len(list.Plugins) == 0 || list.Plugins[0].ID != id {
-		return "", nil
+		return Plugin{}, nil
 	}
-	return list.Plugins[0].Bridge, nil
+	return list.Plugins[0], nil
 }
 
 func removeBridge(name string) error {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -46,6 +47,9 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	if _, err := os.Stat(filepath.Join(s.binDir, PluginType)); err != nil {
 		return State{}, fmt.Errorf("the CNI plugin is missing: %w; put the files of the release side by side, or build them with `make build`", err)
 	}
+	if err := leaveOld(s); err != nil {
+		return State{}, err
+	}
 	if err := overlap(s); err != nil {
 		return State{}, err
 	}
@@ -76,6 +80,27 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 		return State{}, err
 	}
 	return st, writeConf(s, st.ConfFile)
+}
+
+// leaveOld removes the bridge of an earlier start that had another name or range, and refuses while Pods are on it.
+func leaveOld(s settings) error {
+	old, err := configured(filepath.Join(s.confDir, confName), s.id)
+	if err != nil {
+		return err
+	}
+	if old.Bridge == "" || old.Bridge == s.bridge && slices.Equal(old.Ranges, s.ranges) {
+		return nil
+	}
+	book, err := s.store.View()
+	if err != nil {
+		return err
+	}
+	for _, l := range book.Leases {
+		if ns.IsNSorErr(l.Netns) == nil {
+			return fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge and --pod-cidr as they were, or end all Pods with `gantry clean`", l.Who(), old.Bridge, old.Ranges)
+		}
+	}
+	return removeBridge(old.Bridge)
 }
 
 // foreignConf returns the first CNI configuration that is not ours.

@@ -229,6 +229,30 @@ func TestLeftoversAreFound(t *testing.T) {
 	}
 }
 
+func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	p := w.joined()
+	w.cfg.PodCIDR, w.cfg.Bridge = "10.200.0.0/24", "gtest9"
+	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), w.cfg); return err })
+	if err == nil || !strings.Contains(err.Error(), "Pod default/sandbox1 runs on bridge gtest0 with range [10.199.0.0/24]: keep --bridge and --pod-cidr as they were") {
+		t.Fatalf("while a Pod runs: %v", err)
+	}
+	if _, err := p.cni("DEL", nil); err != nil {
+		t.Fatal(err)
+	}
+	w.ensure()
+	next := w.joined()
+	w.tcpServer(w.host, "10.200.0.1:81")
+	w.reaches(next.ns, "tcp", "10.200.0.1:81", next.ip.String())
+	w.in(w.host, func() error {
+		if _, err := netlink.LinkByName("gtest0"); err == nil {
+			t.Error("the old bridge is left")
+		}
+		return nil
+	})
+}
+
 func TestCleanLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "10.199.0.0/24")
