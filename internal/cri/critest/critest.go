@@ -26,6 +26,9 @@ type Target struct {
 	Image   string // on the node, with a POSIX sh, sleep, echo and cat
 	Dir     string // for log files
 	Host    bool   // use the host's network: the runtime's own is not ready
+
+	// Adjust changes a sandbox's config before it is run (its cgroup parent); may be nil.
+	Adjust func(t testing.TB, config *runtimeapi.PodSandboxConfig)
 }
 
 // Dialer makes a Target and cleans up after it.
@@ -122,6 +125,9 @@ func (b *box) podConfig() *runtimeapi.PodSandboxConfig {
 	if b.Host {
 		c.Hostname = ""
 		c.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
+	}
+	if b.Adjust != nil {
+		b.Adjust(b, c)
 	}
 	return c
 }
