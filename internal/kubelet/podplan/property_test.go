@@ -1,0 +1,173 @@
+package podplan_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+// row: PWK-26
+// row: PWK-33
+// row: ISE-33
+func TestSafety(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		w.now = epoch
+		steps := rapid.IntRange(1, 12).Draw(t, "steps")
+		for range steps {
+			drawEvent(t, w)
+			before := len(w.lines)
+			w.run(w.now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second))
+			check(t, w, w.lines[before:])
+		}
+		if w.end == nil {
+			w.end, w.remove = &podplan.End{Cause: "deleted", Asked: w.now, Grace: 10 * time.Second}, true
+		}
+		w.remove = true
+		w.run(w.now.Add(10 * time.Minute))
+		if !w.done || len(w.seen.Containers)+len(w.seen.Sandboxes) != 0 {
+			t.Fatalf("a Pod that was asked to end is not gone: %+v\n%s", w.seen, strings.Join(w.lines, "\n"))
+		}
+	})
+}
+
+func drawWorld(t *rapid.T) *world {
+	w := newWorld()
+	w.pod.Spec.RestartPolicy = rapid.SampledFrom([]v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}).Draw(t, "policy")
+	always := v1.ContainerRestartPolicyAlways
+	for _, name := range []string{"i1", "i2", "i3"}[:rapid.IntRange(0, 3).Draw(t, "inits")] {
+		c := v1.Container{Name: name}
+		w.scripts[name] = drawScript(t, name, true)
+		if rapid.Bool().Draw(t, name+" is a sidecar") {
+			c.RestartPolicy = &always
+			w.scripts[name] = drawScript(t, name, false)
+		}
+		w.pod.Spec.InitContainers = append(w.pod.Spec.InitContainers, c)
+	}
+	for _, name := range []string{"a", "b"}[:rapid.IntRange(1, 2).Draw(t, "apps")] {
+		w.pod.Spec.Containers = append(w.pod.Spec.Containers, v1.Container{Name: name})
+		w.scripts[name] = drawScript(t, name, rapid.Bool().Draw(t, name+" ends"))
+	}
+	return w
+}
+
+func drawScript(t *rapid.T, name string, ends bool) script {
+	s := script{term: time.Duration(rapid.IntRange(-1, 5).Draw(t, name+" term")) * time.Second}
+	if ends {
+		s.after = time.Duration(rapid.IntRange(1, 30).Draw(t, name+" after")) * time.Second
+		s.code = int32(rapid.IntRange(0, 1).Draw(t, name+" code"))
+	}
+	if !strings.HasPrefix(name, "i") && rapid.IntRange(0, 5).Draw(t, name+" sick") == 0 {
+		s.sick = "liveness"
+	}
+	return s
+}
+
+func drawEvent(t *rapid.T, w *world) {
+	switch rapid.IntRange(0, 6).Draw(t, "event") {
+	case 0:
+		if s := w.seen.Sandbox(); s != nil {
+			w.log("! sandbox dies")
+			w.stopSandbox(s.ID)
+		}
+	case 1:
+		w.log("! kubelet restarts")
+		w.facts = podplan.Facts{Accepted: epoch}
+		if w.end != nil {
+			w.facts.StopAsked = w.now
+		}
+		w.tries = map[string]podplan.Try{}
+		w.done = false
+	case 2:
+		if w.end == nil && rapid.Bool().Draw(t, "really") {
+			w.log("! delete")
+			w.end, w.remove = &podplan.End{Cause: "deleted", Asked: w.now, Grace: time.Duration(rapid.IntRange(0, 10).Draw(t, "grace")) * time.Second}, true
+		}
+	case 3:
+		w.fails["a"] = fault{"ErrImagePull", w.now.Add(15 * time.Second)}
+	}
+}
+
+// check holds the rules that no plan may break.
+func check(t *rapid.T, w *world, lines []string) {
+	story := func() string { return strings.Join(w.lines, "\n") }
+	ready := 0
+	for _, s := range w.seen.Sandboxes {
+		if s.Ready {
+			ready++
+		}
+	}
+	if ready > 1 {
+		t.Fatalf("%d sandboxes are ready\n%s", ready, story())
+	}
+	running := map[string]int{}
+	for _, c := range w.seen.Containers {
+		if c.State == podplan.Running {
+			running[c.Name]++
+		}
+	}
+	for name, n := range running {
+		if n > 1 {
+			t.Fatalf("%s runs %d times\n%s", name, n, story())
+		}
+	}
+	if w.end != nil {
+		asked := slices.IndexFunc(w.lines, func(l string) bool { return strings.Contains(l, "! delete") })
+		for _, l := range w.lines[asked+1:] {
+			if strings.Contains(l, "start ") || strings.Contains(l, "create sandbox") {
+				t.Fatalf("%q after the stop was asked for\n%s", l, story())
+			}
+		}
+	}
+	initsFirst(t, w, lines)
+	in := w.in()
+	if one, two := podplan.Next(in), podplan.Next(in); !reflect.DeepEqual(one, two) {
+		t.Fatalf("two plans for the same input:\n%+v\n%+v", one, two)
+	} else if len(one.Do) != 0 {
+		t.Fatalf("not settled: %+v\n%s", one, story())
+	}
+	if story := story(); strings.Contains(story, "DOES NOT SETTLE") {
+		t.Fatal(story)
+	}
+}
+
+// initsFirst: while an app container runs, every init container of its sandbox has succeeded or was forgotten with an older life.
+func initsFirst(t *rapid.T, w *world, lines []string) {
+	for _, c := range w.seen.Containers {
+		m, _ := podplan.MemberOf(w.pod, c.Name)
+		if m.Kind != podplan.App || c.State != podplan.Running {
+			continue
+		}
+		for _, i := range podplan.Members(w.pod) {
+			if r := w.seen.In(c.Sandbox, i.Name); i.Kind == podplan.Init && (r == nil || r.State != podplan.Exited || r.Exit.Code != 0) {
+				t.Fatalf("%s runs before %s has succeeded\n%s", c.Name, i.Name, strings.Join(lines, "\n"))
+			}
+		}
+	}
+}
+
+func TestStageOnlyGrows(t *testing.T) {
+	at := time.Unix(1, 0)
+	f := podplan.Facts{}
+	last := f.Stage()
+	for _, learn := range []func(){
+		func() { f.Accepted = at }, func() { f.Furnished = at }, func() { f.StopAsked = at }, func() { f.AllStopped = at }, func() { f.Released = at }, func() { f.Removed = at },
+	} {
+		learn()
+		if s := f.Stage(); s < last {
+			t.Errorf("from %s to %s", last, s)
+		} else {
+			last = s
+		}
+	}
+	if last != podplan.Gone {
+		t.Error(last)
+	}
+}

@@ -1,0 +1,287 @@
+package podplan_test
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// world is a runtime of values: actions take no time, containers end when their script says so. It needs no goroutine and no clock.
+type world struct {
+	pod     *v1.Pod
+	scripts map[string]script
+	seen    podplan.Observed
+	facts   podplan.Facts
+	end     *podplan.End
+	remove  bool
+	health  map[string]podplan.Health
+	tries   map[string]podplan.Try
+	fails   map[string]fault
+	now     time.Time
+	serial  int
+	done    bool
+	lines   []string
+	said    map[string]bool
+}
+
+// script is what a container does.
+type script struct {
+	after time.Duration // it ends by itself then; 0: never
+	code  int32
+	term  time.Duration // from TERM to its end; negative: it ignores TERM
+	sick  string        // probe that has failed it for good, 3 s after each start
+}
+
+// fault makes starts of a container fail until a time.
+type fault struct {
+	code  reason.Code
+	until time.Time
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newWorld() *world {
+	grace := int64(30)
+	return &world{
+		pod:     &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"}, Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace}},
+		scripts: map[string]script{}, health: map[string]podplan.Health{}, tries: map[string]podplan.Try{}, fails: map[string]fault{},
+		now: epoch, facts: podplan.Facts{Accepted: epoch}, said: map[string]bool{},
+	}
+}
+
+func (w *world) in() podplan.In {
+	health := map[string]podplan.Health{}
+	for i := range w.seen.Containers {
+		c := &w.seen.Containers[i]
+		if c.State == podplan.Running {
+			h := podplan.Health{Started: true, Ready: true}
+			if s := w.scripts[c.Name]; s.sick != "" && !w.now.Before(c.Started.Add(3*time.Second)) {
+				h.Sick, h.Ready = s.sick, false
+			}
+			health[c.Name] = h
+		}
+	}
+	return podplan.In{Pod: w.pod, Seen: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health, Tries: w.tries, Now: w.now}
+}
+
+func (w *world) log(format string, args ...any) {
+	w.lines = append(w.lines, fmt.Sprintf("%-7s", w.now.Sub(epoch).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+// settle plans and acts until nothing is to be done now; it returns when to look again.
+func (w *world) settle() (wake time.Time) {
+	for range 100 {
+		in := w.in()
+		if podplan.Ending(in) != nil && w.facts.StopAsked.IsZero() {
+			w.facts.StopAsked = w.now
+			in = w.in()
+		}
+		if !w.facts.StopAsked.IsZero() && w.facts.AllStopped.IsZero() && !w.seen.Alive() {
+			w.facts.AllStopped = w.now
+			in = w.in()
+		}
+		p := podplan.Next(in)
+		w.say(p)
+		if len(p.Do) == 0 {
+			if p.Done && !w.done {
+				w.log("done")
+			}
+			w.done = p.Done
+			return p.Wake
+		}
+		var did []string
+		for _, a := range p.Do {
+			did = append(did, a.Line())
+		}
+		w.log("%s", strings.Join(did, " · "))
+		for _, a := range p.Do {
+			if !w.act(a) {
+				break
+			}
+		}
+	}
+	w.log("DOES NOT SETTLE")
+	return time.Time{}
+}
+
+func (w *world) say(p podplan.Plan) {
+	said := map[string]bool{}
+	for _, f := range p.Say {
+		b, ok := f.(journal.BackingOff)
+		if !ok {
+			continue
+		}
+		line := fmt.Sprintf("%s waits: %s, wake %s", b.Container, b.Message, b.Until.Sub(epoch))
+		said[line] = true
+		if !w.said[line] {
+			w.log("%s", line)
+		}
+	}
+	w.said = said
+}
+
+// act performs one action at once; false stops the plan.
+func (w *world) act(a podplan.Action) bool {
+	switch a := a.(type) {
+	case podplan.Furnish:
+		w.facts.Furnished = w.now
+	case podplan.CreateSandbox:
+		w.serial++
+		w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: a.Attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial)), IPs: []string{"10.0.0.1"}})
+	case podplan.StopSandbox:
+		w.stopSandbox(a.ID)
+	case podplan.RemoveSandbox:
+		w.drop(a.ID)
+	case podplan.Start:
+		if !w.start(a) {
+			return false
+		}
+	case podplan.Stop:
+		w.stop(a)
+	case podplan.RemoveContainer:
+		w.drop(a.ID)
+	case podplan.Release:
+		w.facts.Released = w.now
+		if a.Logs {
+			w.facts.Removed = w.now
+		}
+	}
+	w.seen.Sort()
+	return true
+}
+
+func (w *world) start(a podplan.Start) bool {
+	if f, bad := w.fails[a.Name]; bad && w.now.Before(f.until) {
+		t := w.tries[a.Name]
+		w.tries[a.Name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, At: w.now}
+		w.log("%s: %s", a.Name, f.code)
+		return false
+	}
+	delete(w.tries, a.Name)
+	w.serial++
+	m, _ := podplan.MemberOf(w.pod, a.Name)
+	w.seen.Containers = append(w.seen.Containers, podplan.Container{
+		ID: fmt.Sprintf("c%d", w.serial), Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running, Created: w.now, Started: w.now,
+		Notes: podplan.Notes{Hash: podplan.Hash(m.Container), CrashDelay: a.CrashDelay},
+	})
+	return true
+}
+
+// stop ends containers wave by wave, in the time their scripts take. A wave begins when the lower ones are over, or when its grace is used up.
+func (w *world) stop(a podplan.Stop) {
+	begin := w.now
+	over := map[int]time.Time{}
+	kills := append([]podplan.Kill(nil), a.Kills...)
+	sort.SliceStable(kills, func(i, j int) bool { return kills[i].Wave < kills[j].Wave })
+	for _, k := range kills {
+		at := begin
+		for wave, t := range over {
+			if wave < k.Wave && t.After(at) {
+				at = t
+			}
+		}
+		if used := begin.Add(k.Grace); at.After(used) {
+			at = used
+		}
+		took, code := w.scripts[k.Name].term, int32(0)
+		if limit := max(begin.Add(k.Grace).Sub(at), 2*time.Second); took < 0 || took > limit {
+			took, code = limit, 137
+		}
+		w.finish(k.ID, at.Add(took), code)
+		if end := at.Add(took); end.After(over[k.Wave]) {
+			over[k.Wave] = end
+		}
+		if at.Add(took).After(w.now) {
+			w.now = at.Add(took)
+		}
+	}
+	for _, k := range kills {
+		for _, c := range w.seen.Containers {
+			if c.ID == k.ID {
+				w.lines = append(w.lines, fmt.Sprintf("%-7s%s exited %d", c.Finished.Sub(epoch), c.Name, c.Exit.Code))
+			}
+		}
+	}
+}
+
+func (w *world) finish(id string, at time.Time, code int32) {
+	for i := range w.seen.Containers {
+		if c := &w.seen.Containers[i]; c.ID == id && c.State == podplan.Running {
+			c.State, c.Finished, c.Exit = podplan.Exited, at, podplan.Exit{Code: code, Reason: "Error"}
+		}
+	}
+}
+
+func (w *world) stopSandbox(id string) {
+	for i := range w.seen.Sandboxes {
+		if w.seen.Sandboxes[i].ID == id {
+			w.seen.Sandboxes[i].Ready = false
+		}
+	}
+	for _, c := range w.seen.Containers {
+		if c.Sandbox == id {
+			w.finish(c.ID, w.now, 137)
+		}
+	}
+}
+
+func (w *world) drop(id string) {
+	var containers []podplan.Container
+	for _, c := range w.seen.Containers {
+		if c.ID != id && c.Sandbox != id {
+			containers = append(containers, c)
+		}
+	}
+	var sandboxes []podplan.Sandbox
+	for _, s := range w.seen.Sandboxes {
+		if s.ID != id {
+			sandboxes = append(sandboxes, s)
+		}
+	}
+	w.seen.Containers, w.seen.Sandboxes = containers, sandboxes
+}
+
+// step lets time pass to the next thing that happens, until at the latest; it settles then.
+func (w *world) step(until time.Time) {
+	wake := w.settle()
+	next := until
+	if !wake.IsZero() && wake.Before(next) {
+		next = wake
+	}
+	for _, c := range w.seen.Containers {
+		s := w.scripts[c.Name]
+		if c.State != podplan.Running {
+			continue
+		}
+		if at := c.Started.Add(s.after); s.after > 0 && at.Before(next) {
+			next = at
+		}
+		if at := c.Started.Add(3 * time.Second); s.sick != "" && at.After(w.now) && at.Before(next) {
+			next = at
+		}
+	}
+	w.now = next
+	for _, c := range w.seen.Containers {
+		s := w.scripts[c.Name]
+		if at := c.Started.Add(s.after); c.State == podplan.Running && s.after > 0 && !at.After(w.now) {
+			w.finish(c.ID, at, s.code)
+			w.log("%s exited %d", c.Name, s.code)
+		}
+	}
+}
+
+// run lets time pass.
+func (w *world) run(until time.Time) {
+	for w.now.Before(until) {
+		w.step(until)
+	}
+	w.settle()
+}
