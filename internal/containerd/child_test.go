@@ -184,8 +184,13 @@ func (c client) sandbox(name string, ports ...*runtimeapi.PortMapping) (string, 
 
 func (c client) container(sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
 	c.t.Helper()
+	return c.containerOf(busybox, sandbox, config, command...)
+}
+
+func (c client) containerOf(image, sandbox string, config *runtimeapi.PodSandboxConfig, command ...string) string {
+	c.t.Helper()
 	cc := &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: busybox}, Command: command, LogPath: "main.log",
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: image}, Command: command, LogPath: "main.log",
 		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 		}},
@@ -405,6 +410,37 @@ echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'
 			t.Errorf("%s: stdin was %s (%v)", verb, raw, err)
 		}
 	}
+}
+
+// row: CRI-28
+func TestStopSignalOfTheImageIsSent(t *testing.T) {
+	n := newNode(t)
+	nginx := "docker.io/library/nginx:1.14.2"
+	dir := filepath.Join(n.cfg.DataDir, "images")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := images.Nginx(); err != nil {
+		t.Skipf("Debian's packages cannot be fetched: %v", err)
+	}
+	if err := images.Archive(filepath.Join(dir, "nginx.tar"), images.Only(images.Standard(), nginx)); err != nil {
+		t.Fatal(err)
+	}
+	n.start().Close()
+	cri := n.client()
+	pod, config := cri.sandbox("web")
+	web := cri.containerOf(nginx, pod, config)
+	if got := fetch(t, "http://"+cri.ip(pod)+"/"); !strings.Contains(got, "Welcome to nginx!") {
+		t.Errorf("nginx answers %q", got)
+	}
+	if _, err := cri.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: web, Timeout: 10}); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(filepath.Join(config.LogDirectory, "main.log"))
+	if err != nil || !strings.Contains(string(log), "signal 3 (SIGQUIT) received") {
+		t.Errorf("nginx's log (%v):\n%s", err, log)
+	}
+	cri.remove(pod)
 }
 
 func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
