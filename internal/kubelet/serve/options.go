@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -40,8 +39,7 @@ type Options struct {
 	Runtime internalapi.RuntimeService // required
 	Usage   NodeUsage                  // nil: /stats/summary tells of Pods only
 
-	Healthz    func() error  // nil is healthy; an error is the answer's text
-	Configz    func() any    // what /configz shows under kubeletconfig; nil: 404
-	Metrics    http.Handler  // /metrics; nil serves the process's default registry
-	StreamIdle time.Duration // 4 hours, streamingConnectionIdleTimeout
+	Healthz func() error // nil is healthy; an error is the answer's text
+	Configz func() any   // what /configz shows under kubeletconfig; nil: 404
+	Metrics http.Handler // /metrics; nil serves the process's default registry
 }

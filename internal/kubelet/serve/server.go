@@ -34,9 +34,6 @@ func New(o Options) (*Server, error) {
 	if o.Metrics == nil {
 		o.Metrics = legacyregistry.Handler()
 	}
-	if o.StreamIdle <= 0 {
-		o.StreamIdle = 4 * time.Hour
-	}
 	s := &Server{o: o, listener: o.Listener}
 	if s.listener == nil {
 		port := o.Port
