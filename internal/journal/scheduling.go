@@ -12,11 +12,20 @@ type Queued struct {
 	Cause   string    `json:"cause"`             // the event that moved it, as upstream names it (PodAdd, NodeAdd, …)
 	Attempt int       `json:"attempt,omitempty"` // scheduling attempts so far
 	Until   time.Time `json:"until,omitzero"`    // end of the back-off
+	By      string    `json:"by,omitempty"`      // plugin that found the event helpful, or whose gate is closed
+	Object  string    `json:"object,omitempty"`  // what the event was about: node/NAME, pod/NAMESPACE/NAME
 }
 
 // Line prints the place in the queue.
 func (f Queued) Line() string {
-	s := fmt.Sprintf("queued: %s (%s)", f.Queue, f.Cause)
+	cause := f.Cause
+	if f.Object != "" {
+		cause += " of " + f.Object
+	}
+	if f.By != "" {
+		cause += ", by " + f.By
+	}
+	s := fmt.Sprintf("queued: %s (%s)", f.Queue, cause)
 	if f.Attempt > 0 {
 		s += fmt.Sprintf(", %d attempts so far", f.Attempt)
 	}

@@ -203,3 +203,9 @@ func active[P framework.Plugin](all []P, skip sets.Set[string]) []P {
 	}
 	return out
 }
+
+// Admits asks the filters that did not skip about one node, with the nominated Pods considered when in names them.
+func Admits(ctx context.Context, in In, n framework.NodeInfo) *framework.Status {
+	c := &cycle{In: in, ctx: ctx}
+	return c.judge(active(in.Judges.Filter, in.State.GetSkipFilterPlugins()), n)
+}

@@ -83,6 +83,9 @@ func One(ctx context.Context, in In) *Ruling {
 	defer func() { in.Boards.no = c.ruling.no }()
 	if len(c.nodes) == 0 {
 		c.ruling.End = framework.NewStatus(framework.UnschedulableAndUnresolvable).WithError(ErrNoNodes)
+		for _, f := range in.Judges.Filter {
+			c.ruling.Rejectors.Insert(f.Name()) // whichever of them wakes for a new node
+		}
 		return c.ruling
 	}
 	if !c.preFilter() || !c.filter() || !c.preScore() || !c.score() {

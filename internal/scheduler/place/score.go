@@ -1,6 +1,7 @@
 package place
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -51,32 +52,68 @@ func (c *cycle) preScore() bool {
 		return true
 	}
 	defer c.Time("PreScore")()
+	s := PreScore(c.ctx, c.In, c.feasible)
+	if !s.IsSuccess() {
+		c.ruling.End = s
+	}
+	return s.IsSuccess()
+}
+
+// PreScore runs the PreScore plugins on feasible nodes; those that skip are not scored with.
+func PreScore(ctx context.Context, in In, nodes []framework.NodeInfo) *framework.Status {
 	skip := sets.Set[string]{}
-	for _, p := range c.Judges.PreScore {
-		s := p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
+	for _, p := range in.Judges.PreScore {
+		s := p.PreScore(ctx, in.State, in.Pod, nodes)
 		if s.IsSkip() {
 			skip.Insert(p.Name())
 		} else if !s.IsSuccess() {
-			c.ruling.End = framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
-			return false
+			return framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
 		}
 	}
-	c.State.SetSkipScorePlugins(skip)
-	return true
+	in.State.SetSkipScorePlugins(skip)
+	return nil
+}
+
+// Score runs the Score plugins on nodes, normalises and weighs, in the framework's form.
+func Score(ctx context.Context, in In, nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
+	in.Boards = &Boards{}
+	c := &cycle{In: in, ctx: ctx, feasible: nodes, ruling: &Ruling{Pod: in.Pod}}
+	if c.Each == nil {
+		c.Each = inOrder
+	}
+	if s := c.scoreAll(); s != nil {
+		return nil, s
+	}
+	out := make([]framework.NodePluginScores, len(nodes))
+	for i, n := range nodes {
+		out[i] = framework.NodePluginScores{Name: n.Node().Name, TotalScore: in.Boards.totals[i]}
+		for p, s := range c.ruling.scorers {
+			out[i].RawScores = append(out[i].RawScores, framework.PluginScore{Name: s.Name(), Score: in.Boards.raw[p][i]})
+			out[i].Scores = append(out[i].Scores, framework.PluginScore{Name: s.Name(), Score: in.Boards.norm[p][i].Score * s.Weight})
+		}
+	}
+	return out, nil
 }
 
 // score asks for scores, normalises and weighs them; false ends the ruling.
 func (c *cycle) score() bool {
-	r := c.ruling
-	r.feasible = c.feasible
+	c.ruling.feasible = c.feasible
 	if len(c.feasible) == 1 {
 		return true
 	}
 	defer c.Time("Score")()
-	r.scorers = activeScorers(c.Judges.Score, c.State.GetSkipScorePlugins())
-	b := c.Boards
+	s := c.scoreAll()
+	if s != nil {
+		c.ruling.End = s
+	}
+	return s == nil
+}
+
+// scoreAll fills the boards; nil, or the error that stopped it.
+func (c *cycle) scoreAll() *framework.Status {
+	r, b := c.ruling, c.Boards
+	r.scorers, r.boards = activeScorers(c.Judges.Score, c.State.GetSkipScorePlugins()), b
 	b.scores(len(r.scorers), c.feasible)
-	r.boards = b
 	c.Each(len(c.feasible), func(i int) {
 		for p, s := range r.scorers {
 			n, status := s.Score(c.ctx, c.State, c.Pod, c.feasible[i])
@@ -89,14 +126,12 @@ func (c *cycle) score() bool {
 	})
 	for _, s := range b.failed {
 		if s != nil {
-			r.End = framework.AsStatus(fmt.Errorf("running Score plugins: %w", s.AsError())).WithPlugin(s.Plugin())
-			return false
+			return framework.AsStatus(fmt.Errorf("running Score plugins: %w", s.AsError())).WithPlugin(s.Plugin())
 		}
 	}
 	for p, s := range r.scorers {
 		if end := c.weigh(p, s); end != nil {
-			r.End = end
-			return false
+			return end
 		}
 	}
 	if len(r.scorers) == 0 {
@@ -104,7 +139,7 @@ func (c *cycle) score() bool {
 			b.totals[i] = 1
 		}
 	}
-	return true
+	return nil
 }
 
 func (c *cycle) weigh(p int, s Scorer) *framework.Status {

@@ -19,6 +19,14 @@ type Event struct {
 	Old, New any
 }
 
+// About gives the object the event is about, as it is now if it still is; nil when there is none.
+func (e Event) About() any {
+	if e.New != nil {
+		return e.New
+	}
+	return e.Old
+}
+
 // worth is how eagerly a Pod should be retried.
 type worth int
 

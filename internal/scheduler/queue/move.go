@@ -15,25 +15,26 @@ type wish struct {
 	worth worth
 	cause string
 	by    string
+	about any
 }
 
 // wake puts a Pod where the wish says; not worth waking, it is parked.
 func (q *Queue) wake(e *Entry, w wish, now time.Time) Move {
 	switch {
 	case w.worth == leave:
-		return q.put(e, Unschedulable, w.cause, w.by)
+		return q.put(e, Unschedulable, w)
 	case w.worth == later && e.BackoffUntil.After(now):
-		return q.put(e, Backoff, w.cause, w.by)
+		return q.put(e, Backoff, w)
 	}
-	return q.put(e, Active, w.cause, w.by)
+	return q.put(e, Active, w)
 }
 
 // put moves an entry; one whose gate is closed is parked instead of queued.
-func (q *Queue) put(e *Entry, to Place, cause, by string) Move {
+func (q *Queue) put(e *Entry, to Place, w wish) Move {
 	q.lift(e)
 	if to == Active || to == Backoff {
 		if s := q.gate(e); s != nil {
-			to, by = Gated, s.Plugin()
+			to, w.by = Gated, s.Plugin()
 		}
 	}
 	e.Place = to
@@ -45,7 +46,7 @@ func (q *Queue) put(e *Entry, to Place, cause, by string) Move {
 	default:
 		q.parked[e.Pod().UID] = e
 	}
-	return Move{Entry: e, To: to, Cause: cause, By: by}
+	return Move{Entry: e, To: to, Cause: w.cause, By: w.by, About: w.about}
 }
 
 // lift takes an entry out of the place it stands in.

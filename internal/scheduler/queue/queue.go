@@ -39,6 +39,7 @@ type Move struct {
 	To    Place
 	Cause string // event label as upstream names it: PodAdd, NodeAdd, ScheduleAttemptFailure, …
 	By    string // plugin whose hint found the event helpful, or whose gate is closed
+	About any    // the object the event was about; nil when none
 }
 
 // Causes that are no cluster events.
@@ -94,7 +95,7 @@ func (q *Queue) Add(p *v1.Pod, now time.Time) []Move {
 	q.seq++
 	e := &Entry{Info: info, Since: now, Arrived: now, seq: q.seq, Rejectors: sets.Set[string]{}, PendingBy: sets.Set[string]{}}
 	q.all[p.UID] = e
-	return []Move{q.put(e, Active, CausePodAdd, "")}
+	return []Move{q.put(e, Active, wish{cause: CausePodAdd})}
 }
 
 // Update takes in a change of a Pod that wants a node; old may be nil. It may wake the Pod itself.
@@ -118,12 +119,12 @@ func (q *Queue) Update(old, p *v1.Pod, now time.Time) []Move {
 		heap.Fix(&q.backoff, e.at)
 	case Gated:
 		if len(changes) > 0 && q.gate(e) == nil {
-			return []Move{q.put(e, Active, changes[0].Label(), e.GatedBy)}
+			return []Move{q.put(e, Active, wish{cause: changes[0].Label()})}
 		}
 	case Unschedulable:
 		for _, c := range changes {
 			if w, by := q.worth(e, Event{c, old, p}); w != leave {
-				return []Move{q.wake(e, wish{w, c.Label(), by}, now)}
+				return []Move{q.wake(e, wish{w, c.Label(), by, nil}, now)}
 			}
 		}
 	}
@@ -199,13 +200,13 @@ func (q *Queue) Return(e *Entry, f Failed, now time.Time) []Move {
 	}
 	e.BackoffUntil = now.Add(q.backoffOf(e))
 	q.all[e.Pod().UID] = e
-	w := wish{leave, CauseFailure, ""}
+	w := wish{worth: leave, cause: CauseFailure}
 	if len(f.Rejectors)+len(f.Pending) == 0 {
 		w.worth = later
 	}
 	for _, ev := range q.flight.since(e.Pod().UID) {
 		if worth, by := q.worth(e, ev); worth > w.worth {
-			w = wish{worth, ev.Label(), by}
+			w = wish{worth, ev.Label(), by, ev.About()}
 		}
 	}
 	return []Move{q.wake(e, w, now)}
@@ -239,12 +240,12 @@ func (q *Queue) Happened(ev Event, now time.Time) []Move {
 	for _, e := range q.parkedInOrder() {
 		if e.Place == Gated {
 			if registered(e.gatingEvents, ev.ClusterEvent) && q.gate(e) == nil {
-				moves = append(moves, q.put(e, Active, ev.Label(), e.GatedBy))
+				moves = append(moves, q.put(e, Active, wish{cause: ev.Label(), about: ev.About()}))
 			}
 			continue
 		}
 		if worth, by := q.worth(e, ev); worth != leave {
-			moves = append(moves, q.wake(e, wish{worth, ev.Label(), by}, now))
+			moves = append(moves, q.wake(e, wish{worth, ev.Label(), by, ev.About()}, now))
 		}
 	}
 	return moves
@@ -259,7 +260,7 @@ func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 			continue
 		}
 		if e := q.all[uid]; e != nil && e.Place != Active {
-			moves = append(moves, q.put(e, Active, CauseActivation, ""))
+			moves = append(moves, q.put(e, Active, wish{cause: CauseActivation}))
 		}
 	}
 	return moves
@@ -269,11 +270,11 @@ func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 func (q *Queue) Flush(now time.Time) []Move {
 	var moves []Move
 	for len(q.backoff.list) > 0 && !q.backoff.list[0].BackoffUntil.After(now) {
-		moves = append(moves, q.put(q.backoff.list[0], Active, CauseBackoff, ""))
+		moves = append(moves, q.put(q.backoff.list[0], Active, wish{cause: CauseBackoff}))
 	}
 	for _, e := range q.parkedInOrder() {
 		if now.Sub(e.Since) >= q.MaxParked && (e.Place != Gated || q.gate(e) == nil) {
-			moves = append(moves, q.wake(e, wish{later, CauseTimeout, ""}, now))
+			moves = append(moves, q.wake(e, wish{worth: later, cause: CauseTimeout}, now))
 		}
 	}
 	return moves

@@ -1,0 +1,41 @@
+package bind
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+)
+
+// defaultBinder binds with one POST to pods/NAME/binding.
+type defaultBinder struct{ client kubernetes.Interface }
+
+var _ framework.BindPlugin = defaultBinder{}
+
+func newBinder(_ context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	return defaultBinder{h.ClientSet()}, nil
+}
+
+// Name is DefaultBinder.
+func (defaultBinder) Name() string { return plugins.DefaultBinder }
+
+// Bind posts the binding; the UID in it makes sure that a Pod made anew under the same name is not bound.
+func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.Pod, node string) *framework.Status {
+	klog.FromContext(ctx).V(5).Info("Attempting to bind pod to node", "pod", klog.KObj(p), "node", node)
+	binding := &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}
+	if err := b.client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return framework.AsStatus(fmt.Errorf("binding Pod %s to node %s: %w", pod.Key(p), node, err))
+	}
+	return nil
+}

@@ -1,0 +1,8 @@
+// Package bind makes a choice of node come true, or takes it back: assume, reserve, permit, pre-bind, bind. Here are all writes of the scheduler: the
+// binding, the PodScheduled condition with the nominated node, and the deletion of preempted Pods.
+//
+// Chapter 4, bound. Claim runs in the scheduling cycle and returns when the node's room is taken; Commit runs beside later cycles, waits for Permit and writes.
+// Whatever fails in either, every claim is taken back and the Failure says at which point and by which plugin.
+//
+// In: a profile and a glue.Cycle. Out: nil, or a *Failure for the loop to tell. To add an acting plugin: a file here and a row in Factories.
+package bind

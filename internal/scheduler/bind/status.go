@@ -1,0 +1,159 @@
+package bind
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+// Wish is what the scheduler wants to say in a Pod's status.
+type Wish struct {
+	Pod       *v1.Pod
+	Condition v1.PodCondition // without its transition time; an empty Type says nothing
+	Nominated *string         // nil leaves status.nominatedNodeName as it is
+}
+
+// Statuses writes Pod statuses beside the scheduling cycles: one write at a time, and of several wishes for a Pod the newest.
+type Statuses struct {
+	Client kubernetes.Interface
+	Latest func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
+
+	mu    sync.Mutex
+	order []types.UID
+	want  map[types.UID]Wish
+	bell  chan struct{}
+}
+
+// NewStatuses makes a writer; Run must run for anything to be written.
+func NewStatuses(client kubernetes.Interface, latest func(*v1.Pod) *v1.Pod) *Statuses {
+	return &Statuses{Client: client, Latest: latest, want: map[types.UID]Wish{}, bell: make(chan struct{}, 1)}
+}
+
+// Put takes a wish. A wish about the condition alone keeps an older one about the nominated node.
+func (s *Statuses) Put(w Wish) {
+	s.mu.Lock()
+	if old, ok := s.want[w.Pod.UID]; ok {
+		if w.Nominated == nil {
+			w.Nominated = old.Nominated
+		}
+		if w.Condition.Type == "" {
+			w.Condition = old.Condition
+		}
+	} else {
+		s.order = append(s.order, w.Pod.UID)
+	}
+	s.want[w.Pod.UID] = w
+	s.mu.Unlock()
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// Drop forgets a Pod's wish: it was bound, and the API server says the rest.
+func (s *Statuses) Drop(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.want, uid)
+}
+
+// Run writes until ctx ends.
+func (s *Statuses) Run(ctx context.Context) {
+	for {
+		w, ok := s.next()
+		if !ok {
+			select {
+			case <-s.bell:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := s.write(ctx, w); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Updating pod status failed", "pod", klog.KObj(w.Pod))
+		}
+	}
+}
+
+func (s *Statuses) next() (Wish, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.order) > 0 {
+		uid := s.order[0]
+		s.order = s.order[1:]
+		if w, ok := s.want[uid]; ok {
+			delete(s.want, uid)
+			return w, true
+		}
+	}
+	return Wish{}, false
+}
+
+func (s *Statuses) write(ctx context.Context, w Wish) error {
+	now := s.Latest(w.Pod)
+	if now == nil || now.UID != w.Pod.UID || now.Spec.NodeName != "" {
+		return nil
+	}
+	patch, err := patchOf(now, w)
+	if err != nil || patch == nil {
+		return err
+	}
+	_, err = s.Client.CoreV1().Pods(now.Namespace).Patch(ctx, now.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// patchOf is the smallest patch that grants the wish; nil when it is granted already.
+func patchOf(p *v1.Pod, w Wish) ([]byte, error) {
+	status := p.Status.DeepCopy()
+	if w.Condition.Type != "" {
+		SetCondition(status, w.Condition)
+	}
+	if w.Nominated != nil {
+		status.NominatedNodeName = *w.Nominated
+	}
+	before, err := json.Marshal(v1.Pod{Status: p.Status})
+	if err != nil {
+		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	after, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}, Status: *status})
+	if err != nil {
+		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	same, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}, Status: p.Status})
+	if err != nil {
+		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	if string(after) == string(same) {
+		return nil, nil
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, &v1.Pod{})
+}
+
+// SetCondition puts a condition into a status; its transition time is now unless its status stays as it was.
+func SetCondition(status *v1.PodStatus, c v1.PodCondition) {
+	c.LastTransitionTime = metav1.Now()
+	for i := range status.Conditions {
+		old := &status.Conditions[i]
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		*old = c
+		return
+	}
+	status.Conditions = append(status.Conditions, c)
+}

@@ -1,0 +1,260 @@
+package glue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// Deps is what all profiles share.
+type Deps struct {
+	Client     kubernetes.Interface
+	KubeConfig *rest.Config // for plugins that make their own clients; may be nil
+	Informers  informers.SharedInformerFactory
+	Recorder   func(profile string) events.EventRecorderLogger
+	Parallel   Parallelizer
+	Waiting    *Waiting
+	Nominator  framework.PodNominator
+	Activator  framework.PodActivator
+	World      *Current
+	SelectorOf func(*v1.Pod) labels.Selector                           // may be nil
+	Preempted  func(preemptor *v1.Pod, node string, victims []*v1.Pod) // told of each preemption; may be nil
+}
+
+// Current is the snapshot of the cycle under way, for plugins that ask for it through the Handle.
+type Current struct {
+	at atomic.Pointer[snapshot.Snapshot]
+}
+
+// Set is called when a cycle begins.
+func (c *Current) Set(s *snapshot.Snapshot) { c.at.Store(s) }
+
+// Get gives the snapshot; an empty one before the first cycle.
+func (c *Current) Get() *snapshot.Snapshot {
+	if s := c.at.Load(); s != nil {
+		return s
+	}
+	return snapshot.Of(nil, nil)
+}
+
+// NodeInfos implements framework.SharedLister.
+func (c *Current) NodeInfos() framework.NodeInfoLister { return c.Get() }
+
+// StorageInfos implements framework.SharedLister.
+func (c *Current) StorageInfos() framework.StorageInfoLister { return c.Get() }
+
+// PodGroupStates implements framework.SharedLister.
+func (c *Current) PodGroupStates() framework.PodGroupStateLister { return c.Get().PodGroupStates() }
+
+// PodGroups implements framework.SharedLister.
+func (c *Current) PodGroups() framework.PodGroupLister { return c.Get().PodGroups() }
+
+// CompositePodGroupStates implements framework.SharedLister.
+func (c *Current) CompositePodGroupStates() framework.CompositePodGroupStateLister {
+	return c.Get().CompositePodGroupStates()
+}
+
+// CompositePodGroups implements framework.SharedLister.
+func (c *Current) CompositePodGroups() framework.CompositePodGroupLister {
+	return c.Get().CompositePodGroups()
+}
+
+// errNoGroups is what parts of the framework about Pod groups answer.
+var errNoGroups = errors.New("pod groups are not served by this scheduler")
+
+// frozen refuses mutations of the snapshot, which only Pod group plugins may ask for.
+type frozen struct{ *Current }
+
+// StartMutations refuses.
+func (frozen) StartMutations() error { return errNoGroups }
+
+// EndMutations refuses.
+func (frozen) EndMutations() error { return errNoGroups }
+
+// AddPod refuses.
+func (frozen) AddPod(framework.PodInfo, string) error { return errNoGroups }
+
+// RemovePod refuses.
+func (frozen) RemovePod(logr.Logger, *v1.Pod, string) error { return errNoGroups }
+
+// groups is the PodGroupManager of a scheduler that serves none.
+type groups struct{ *Current }
+
+// BuildHierarchySnapshotFromPod refuses.
+func (g groups) BuildHierarchySnapshotFromPod(*v1.Pod) (framework.PodGroupManager, error) {
+	return nil, errNoGroups
+}
+
+// GetRootKeyForGroup finds none.
+func (g groups) GetRootKeyForGroup(framework.EntityKey) (framework.EntityKey, bool, error) {
+	return framework.EntityKey{}, false, nil
+}
+
+// Handle is the framework.Handle of one profile.
+type Handle struct {
+	framework.PodNominator
+	framework.PodActivator
+	deps    Deps
+	profile *Profile
+}
+
+var (
+	_ framework.Handle       = (*Handle)(nil)
+	_ plugins.SelectorFinder = (*Handle)(nil)
+)
+
+// SnapshotSharedLister follows the snapshot of the cycle under way.
+func (h *Handle) SnapshotSharedLister() framework.SharedLister { return h.deps.World }
+
+// MutableSnapshotSharedLister refuses to mutate.
+func (h *Handle) MutableSnapshotSharedLister() framework.MutableSnapshotSharedLister {
+	return frozen{h.deps.World}
+}
+
+// IterateOverWaitingPods calls back for each Pod at Permit.
+func (h *Handle) IterateOverWaitingPods(callback func(framework.WaitingPod)) {
+	h.deps.Waiting.Each(callback)
+}
+
+// GetWaitingPod finds a Pod at Permit; nil when it is not there.
+func (h *Handle) GetWaitingPod(uid types.UID) framework.WaitingPod {
+	return h.deps.Waiting.Find(uid)
+}
+
+// RejectWaitingPod turns a Pod at Permit away; false when it is not there.
+func (h *Handle) RejectWaitingPod(uid types.UID) bool {
+	p := h.deps.Waiting.find(uid)
+	return p != nil && p.Reject("", "removed")
+}
+
+// AddPodInPreBind remembers how to cancel a Pod's PreBind.
+func (h *Handle) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
+	h.deps.Waiting.AddPreBind(uid, cancel)
+}
+
+// GetPodInPreBind finds a Pod in PreBind.
+func (h *Handle) GetPodInPreBind(uid types.UID) framework.PodInPreBind {
+	return h.deps.Waiting.PreBind(uid)
+}
+
+// RemovePodInPreBind forgets it.
+func (h *Handle) RemovePodInPreBind(uid types.UID) { h.deps.Waiting.RemovePreBind(uid) }
+
+// ClientSet is the scheduler's client.
+func (h *Handle) ClientSet() kubernetes.Interface { return h.deps.Client }
+
+// KubeConfig is the configuration the client was made from; nil when the client is in-process only.
+func (h *Handle) KubeConfig() *rest.Config { return h.deps.KubeConfig }
+
+// EventRecorder records events in the profile's name.
+func (h *Handle) EventRecorder() events.EventRecorderLogger {
+	return h.deps.Recorder(h.profile.Name)
+}
+
+// SharedInformerFactory is the scheduler's.
+func (h *Handle) SharedInformerFactory() informers.SharedInformerFactory { return h.deps.Informers }
+
+// SharedDRAManager is nil: devices are not allocated.
+func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return nil }
+
+// SharedCSIManager is nil: attach limits are not followed.
+func (h *Handle) SharedCSIManager() framework.CSIManager { return nil }
+
+// Extenders has none.
+func (h *Handle) Extenders() []framework.Extender { return nil }
+
+// Parallelizer runs work beside other work.
+func (h *Handle) Parallelizer() framework.Parallelizer { return h.deps.Parallel }
+
+// APIDispatcher is nil: writes are made where they are decided.
+func (h *Handle) APIDispatcher() framework.APIDispatcher { return nil }
+
+// APICacher is nil, as APIDispatcher.
+func (h *Handle) APICacher() framework.APICacher { return nil }
+
+// ProfileName is spec.schedulerName of the Pods served.
+func (h *Handle) ProfileName() string { return h.profile.Name }
+
+// PodGroupManager has no groups.
+func (h *Handle) PodGroupManager() framework.PodGroupManager { return groups{h.deps.World} }
+
+// SelectorOf finds the selector of the Service or controller a Pod belongs to.
+func (h *Handle) SelectorOf(p *v1.Pod) labels.Selector {
+	if h.deps.SelectorOf == nil {
+		return nil
+	}
+	return h.deps.SelectorOf(p)
+}
+
+// SignPod joins the fragments of all judges; nil when one of them cannot sign the Pod.
+func (h *Handle) SignPod(ctx context.Context, p *v1.Pod) framework.PodSignature {
+	all := map[string]any{framework.SchedulerNameSignerName: p.Spec.SchedulerName}
+	for _, pl := range h.profile.judging() {
+		signer, ok := pl.(framework.SignPlugin)
+		if !ok {
+			return nil
+		}
+		parts, s := signer.SignPod(ctx, p)
+		if !s.IsSuccess() {
+			return nil
+		}
+		for _, part := range parts {
+			all[part.Key] = part.Value
+		}
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// RunPreScorePlugins runs the profile's PreScore plugins.
+func (h *Handle) RunPreScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+	return place.PreScore(ctx, place.In{Pod: p, State: state, Judges: h.profile.Judges}, nodes)
+}
+
+// RunScorePlugins runs the profile's Score plugins, normalises and weighs.
+func (h *Handle) RunScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
+	return place.Score(ctx, place.In{Pod: p, State: state, Judges: h.profile.Judges, Each: h.deps.Parallel.Each}, nodes)
+}
+
+// RunFilterPlugins asks the profile's Filter plugins about a node.
+func (h *Handle) RunFilterPlugins(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	return place.Admits(ctx, place.In{Pod: p, State: state, Judges: h.profile.Judges}, n)
+}
+
+// RunFilterPluginsWithNominatedPods asks them with and without the Pods nominated to the node.
+func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	return place.Admits(ctx, place.In{Pod: p, State: state, Judges: h.profile.Judges, Nominated: h.NominatedPodsForNode}, n)
+}
+
+// In is what a ruling about a Pod is made from in the cycle under way, with the state its judges have filled.
+func (h *Handle) In(p *v1.Pod, state framework.CycleState) place.In {
+	return place.In{Pod: p, World: h.deps.World.Get(), Judges: h.profile.Judges, State: state, Nominated: h.NominatedPodsForNode, Each: h.deps.Parallel.Each}
+}
+
+// Preempted tells the loop that victims were asked to leave.
+func (h *Handle) Preempted(preemptor *v1.Pod, node string, victims []*v1.Pod) {
+	if h.deps.Preempted != nil {
+		h.deps.Preempted(preemptor, node, victims)
+	}
+}
+
+// Each runs do for 0..n-1 beside each other.
+func (h *Handle) Each(n int, do func(int)) { h.deps.Parallel.Each(n, do) }

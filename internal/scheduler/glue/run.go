@@ -1,0 +1,247 @@
+package glue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// maxPermitWait bounds how long a Permit plugin can make a Pod wait.
+const maxPermitWait = 15 * time.Minute
+
+// Cycle is what the points after placing are about.
+type Cycle struct {
+	State framework.CycleState
+	Pod   *v1.Pod
+	Node  string
+}
+
+// each is the runner of all points: it asks plugins in order until stop says that a status ends it, and names the plugin in that status.
+func each[P framework.Plugin](list []P, ask func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
+	for _, pl := range list {
+		if s := ask(pl); stop(s) {
+			if s != nil && s.Plugin() != pl.Name() {
+				s.SetPlugin(pl.Name())
+			}
+			return s
+		}
+	}
+	return nil
+}
+
+// fails ends a run at the first status that is not a success.
+func fails(s *framework.Status) bool { return !s.IsSuccess() }
+
+// failed keeps a rejection and wraps any other status as an error of the point.
+func failed(s *framework.Status, point string) *framework.Status {
+	if s.IsSuccess() || s.IsRejected() {
+		return s
+	}
+	return framework.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, s.Plugin(), s.AsError())).WithPlugin(s.Plugin())
+}
+
+// PreEnqueue asks whether a Pod may enter the queue; a status that is not a success gates it.
+func (p *Profile) PreEnqueue(ctx context.Context, pod *v1.Pod) *framework.Status {
+	return each(p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status { return pl.PreEnqueue(ctx, pod) }, fails)
+}
+
+// HasPostFilter tells whether anything can be done for a Pod that fits nowhere.
+func (p *Profile) HasPostFilter() bool { return len(p.postFilter) > 0 }
+
+// PostFilter asks what can be done for a Pod that fits nowhere. Reasons of all plugins are joined; the first that succeeds ends it.
+func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+	var (
+		result  *framework.PostFilterResult
+		reasons []string
+		first   string
+	)
+	end := each(p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
+		r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
+		if s.IsSuccess() || s.Code() == framework.UnschedulableAndUnresolvable || r != nil && r.NominatingInfo != nil && r.Mode() != framework.ModeNoop {
+			result = r
+		}
+		if s.Code() == framework.Unschedulable {
+			reasons = append(reasons, s.Reasons()...)
+			if first == "" {
+				first = pl.Name()
+			}
+		}
+		return s
+	}, func(s *framework.Status) bool { return s.Code() != framework.Unschedulable })
+	switch {
+	case end != nil && !end.IsSuccess() && !end.IsRejected():
+		return nil, failed(end, "PostFilter")
+	case end != nil || first == "":
+		return result, end
+	}
+	return result, framework.NewStatus(framework.Unschedulable, reasons...).WithPlugin(first)
+}
+
+// Reserve lets plugins claim what they keep for the Pod.
+func (p *Profile) Reserve(ctx context.Context, c Cycle) *framework.Status {
+	return failed(each(p.reserve, func(pl framework.ReservePlugin) *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) }, fails), "Reserve")
+}
+
+// Unreserve takes all claims back, the last made first.
+func (p *Profile) Unreserve(ctx context.Context, c Cycle) {
+	for i := len(p.reserve) - 1; i >= 0; i-- {
+		p.reserve[i].Unreserve(ctx, c.State, c.Pod, c.Node)
+	}
+}
+
+// Permit asks whether the Pod may be bound now. Plugins that want it to wait make it a waiting Pod: WaitOnPermit then blocks.
+func (p *Profile) Permit(ctx context.Context, c Cycle) *framework.Status {
+	waits := map[string]time.Duration{}
+	s := each(p.permit, func(pl framework.PermitPlugin) *framework.Status {
+		s, d := pl.Permit(ctx, c.State, c.Pod, c.Node)
+		if s.IsWait() {
+			waits[pl.Name()] = min(d, maxPermitWait)
+			return nil
+		}
+		return s
+	}, fails)
+	if s == nil && len(waits) > 0 {
+		p.Handle.deps.Waiting.Park(c.Pod, waits)
+	}
+	return failed(s, "Permit")
+}
+
+// WaitOnPermit returns when a waiting Pod was allowed, or why not.
+func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Status {
+	s := p.Handle.deps.Waiting.Wait(ctx, pod)
+	if s.IsSuccess() || s.IsRejected() {
+		return s
+	}
+	return framework.AsStatus(fmt.Errorf("waiting on permit for pod: %w", s.AsError())).WithPlugin(s.Plugin())
+}
+
+// PreBind does the work that must be done before binding. Plugins that say so in their pre-flight run beside their neighbours.
+func (p *Profile) PreBind(ctx context.Context, c Cycle) *framework.Status {
+	if s := p.preFlight(ctx, c); !s.IsSuccess() {
+		return s
+	}
+	skip, parallel := c.State.GetSkipPreBindPlugins(), c.State.GetParallelPreBindPlugins()
+	for i := 0; i < len(p.preBind); {
+		group := p.preBind[i : i+1]
+		for j := i + 1; j < len(p.preBind) && parallel.Has(p.preBind[i].Name()) && parallel.Has(p.preBind[j].Name()); j++ {
+			group = p.preBind[i : j+1]
+		}
+		if s := preBindGroup(ctx, c, group, skip); !s.IsSuccess() {
+			return failed(s, "PreBind")
+		}
+		i += len(group)
+	}
+	return nil
+}
+
+func (p *Profile) preFlight(ctx context.Context, c Cycle) *framework.Status {
+	skip, parallel := sets.Set[string]{}, sets.Set[string]{}
+	s := each(p.preBind, func(pl framework.PreBindPlugin) *framework.Status {
+		r, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
+		if r != nil && r.AllowParallel {
+			parallel.Insert(pl.Name())
+		}
+		if s.IsSkip() {
+			skip.Insert(pl.Name())
+			return nil
+		}
+		return s
+	}, fails)
+	c.State.SetSkipPreBindPlugins(skip)
+	c.State.SetParallelPreBindPlugins(parallel)
+	return failed(s, "PreBindPreFlight")
+}
+
+func preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin, skip sets.Set[string]) *framework.Status {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	said := make([]*framework.Status, len(group))
+	var wg sync.WaitGroup
+	for i, pl := range group {
+		if skip.Has(pl.Name()) {
+			continue
+		}
+		wg.Go(func() {
+			if said[i] = pl.PreBind(ctx, c.State, c.Pod, c.Node); !said[i].IsSuccess() {
+				said[i].SetPlugin(pl.Name())
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range said {
+		if !s.IsSuccess() {
+			return s
+		}
+	}
+	return nil
+}
+
+// Bind asks bind plugins until one takes the Pod.
+func (p *Profile) Bind(ctx context.Context, c Cycle) *framework.Status {
+	took := false
+	s := each(p.bind, func(pl framework.BindPlugin) *framework.Status {
+		s := pl.Bind(ctx, c.State, c.Pod, c.Node)
+		took = took || !s.IsSkip()
+		return s
+	}, func(s *framework.Status) bool { return !s.IsSkip() })
+	if !took {
+		return framework.NewStatus(framework.Error, "all bind plugins skipped the Pod")
+	}
+	return failed(s, "Bind")
+}
+
+// PostBind tells plugins that the Pod is bound.
+func (p *Profile) PostBind(ctx context.Context, c Cycle) {
+	for _, pl := range p.postBind {
+		pl.PostBind(ctx, c.State, c.Pod, c.Node)
+	}
+}
+
+// RunPreFilterExtensionAddPod tells PreFilter plugins of a Pod added to a node in thought.
+func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	return h.extend(state, "AddPod", func(e framework.PreFilterExtensions) *framework.Status { return e.AddPod(ctx, state, p, other, n) })
+}
+
+// RunPreFilterExtensionRemovePod tells them of one removed.
+func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	return h.extend(state, "RemovePod", func(e framework.PreFilterExtensions) *framework.Status { return e.RemovePod(ctx, state, p, other, n) })
+}
+
+func (h *Handle) extend(state framework.CycleState, what string, do func(framework.PreFilterExtensions) *framework.Status) *framework.Status {
+	s := each(h.profile.Judges.PreFilter, func(pl framework.PreFilterPlugin) *framework.Status {
+		if ext := pl.PreFilterExtensions(); ext != nil && !state.GetSkipFilterPlugins().Has(pl.Name()) {
+			return do(ext)
+		}
+		return nil
+	}, fails)
+	if s.IsSuccess() {
+		return nil
+	}
+	return framework.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", what, s.Plugin(), s.AsError()))
+}
+
+// RunReservePluginsReserve runs the profile's Reserve plugins.
+func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) *framework.Status {
+	return h.profile.Reserve(ctx, Cycle{state, p, node})
+}
+
+// RunReservePluginsUnreserve takes the claims back.
+func (h *Handle) RunReservePluginsUnreserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) {
+	h.profile.Unreserve(ctx, Cycle{state, p, node})
+}
+
+// Names lists the plugins at each point, for logs.
+func (p *Profile) Names() []string {
+	seen := map[string]bool{}
+	for _, pl := range p.order {
+		seen[pl.Name()] = true
+	}
+	return sets.List(sets.KeySet(maps.Clone(seen)))
+}

@@ -1,0 +1,60 @@
+package preempt
+
+import (
+	"fmt"
+
+	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// budget is a PodDisruptionBudget with its selector compiled.
+type budget struct {
+	namespace string
+	selector  labels.Selector
+	allowed   int32
+	already   map[string]metav1.Time // Pods whose disruption it has counted
+}
+
+func readBudgets(all []*policy.PodDisruptionBudget) ([]budget, error) {
+	out := make([]budget, 0, len(all))
+	for _, b := range all {
+		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
+		}
+		if !s.Empty() {
+			out = append(out, budget{b.Namespace, s, b.Status.DisruptionsAllowed, b.Status.DisruptedPods})
+		}
+	}
+	return out, nil
+}
+
+// split parts Pods into those whose leaving would break a budget, given that the ones before them leave too, and the others.
+func split(pods []framework.PodInfo, budgets []budget) (breaking, harmless []framework.PodInfo) {
+	left := make([]int32, len(budgets))
+	for i := range budgets {
+		left[i] = budgets[i].allowed
+	}
+	for _, i := range pods {
+		p := i.GetPod()
+		breaks := false
+		for b := range budgets {
+			if len(p.Labels) == 0 || budgets[b].namespace != p.Namespace || !budgets[b].selector.Matches(labels.Set(p.Labels)) {
+				continue
+			}
+			if _, counted := budgets[b].already[p.Name]; counted {
+				continue
+			}
+			left[b]--
+			breaks = breaks || left[b] < 0
+		}
+		if breaks {
+			breaking = append(breaking, i)
+		} else {
+			harmless = append(harmless, i)
+		}
+	}
+	return breaking, harmless
+}

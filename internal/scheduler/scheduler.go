@@ -1,0 +1,222 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/bind"
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/glue"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/queue"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// Options are what a scheduler is made from.
+type Options struct {
+	Client     kubernetes.Interface
+	KubeConfig *rest.Config                                // for plugins that make their own clients; may be nil
+	Informers  informers.SharedInformerFactory             // nil: its own; Run starts it
+	Config     *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default
+	Journal    journal.Sink                                // nil: none
+	Plugins    map[string]plugins.Factory                  // out-of-tree plugins by name
+	Metrics    metrics.KubeRegistry                        // nil: none
+	Seed       uint64                                      // of the choice among equal nodes; 0: the time of day
+	AtLeast    int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
+}
+
+// Scheduler schedules the Pods of its profiles.
+type Scheduler struct {
+	Options
+	profiles map[string]*glue.Profile
+	current  *glue.Current
+	waiting  *glue.Waiting
+	binder   *bind.Binder
+	statuses *bind.Statuses
+	pods     corelisters.PodLister
+	synced   []cache.InformerSynced
+	events   events.EventBroadcaster
+	meter    *meter
+	bell     chan struct{} // capacity one: something may be in the queue
+	binding  sync.WaitGroup
+	cycle
+	state
+}
+
+// cycle is what only the scheduling goroutine touches.
+type cycle struct {
+	boards   place.Boards
+	pick     *rand.Rand
+	startsAt int
+	flushed  time.Time
+}
+
+// state is guarded by mu.
+type state struct {
+	mu        sync.Mutex
+	world     *snapshot.World
+	queue     *queue.Queue
+	nominated *queue.Nominated
+}
+
+// New makes a scheduler. The error is about the configuration or a plugin.
+func New(o Options) (*Scheduler, error) {
+	if o.Config == nil {
+		o.Config = config.Default()
+	}
+	if o.Journal == nil {
+		o.Journal = journal.Discard{}
+	}
+	if o.Informers == nil {
+		o.Informers = informers.NewSharedInformerFactory(o.Client, 0)
+	}
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano())
+	}
+	s := &Scheduler{
+		Options: o, profiles: map[string]*glue.Profile{}, current: &glue.Current{}, waiting: glue.NewWaiting(), bell: make(chan struct{}, 1),
+		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
+		pods:   o.Informers.Core().V1().Pods().Lister(),
+		cycle:  cycle{pick: rand.New(rand.NewPCG(o.Seed, 0))},
+		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
+	}
+	s.meter = newMeter(o.Metrics)
+	s.statuses = bind.NewStatuses(o.Client, s.latest)
+	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided}
+	if err := s.makeProfiles(); err != nil {
+		return nil, err
+	}
+	if err := s.watch(); err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Scheduler) makeProfiles() error {
+	recorders := map[string]events.EventRecorderLogger{}
+	deps := glue.Deps{
+		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Waiting: s.waiting, World: s.current,
+		Recorder:  func(profile string) events.EventRecorderLogger { return recorders[profile] },
+		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
+		Nominator: nominator{s}, Activator: activator{s}, Preempted: s.preempted,
+		SelectorOf: newOwners(s.Informers).selectorOf,
+	}
+	factories := bind.Factories(s.Plugins)
+	hints := map[string][]queue.Hint{}
+	var order framework.QueueSortPlugin
+	for i := range s.Config.Profiles {
+		cfg := &s.Config.Profiles[i]
+		recorders[*cfg.SchedulerName] = s.events.NewRecorder(scheme.Scheme, *cfg.SchedulerName)
+		p, err := glue.NewProfile(context.Background(), cfg, factories, deps)
+		if err != nil {
+			return err
+		}
+		if order != nil && order.Name() != p.Sort.Name() {
+			return fmt.Errorf("profile %q: queue sort plugin %q differs from %q: there is one queue", p.Name, p.Sort.Name(), order.Name())
+		}
+		s.profiles[p.Name], hints[p.Name], order = p, p.Hints, p.Sort
+	}
+	s.queue = queue.New(queue.Options{
+		Less: order.Less, Hints: hints, Log: klog.Background(), Gate: s.gate,
+		InitialBackoff: time.Duration(*s.Config.PodInitialBackoffSeconds) * time.Second,
+		MaxBackoff:     time.Duration(*s.Config.PodMaxBackoffSeconds) * time.Second,
+	})
+	return nil
+}
+
+// gate asks the Pod's profile whether it may enter the queue.
+func (s *Scheduler) gate(p *v1.Pod) *framework.Status {
+	return s.profiles[p.Spec.SchedulerName].PreEnqueue(context.Background(), p)
+}
+
+// Run schedules until ctx ends, then waits for bindings under way. It returns an error only when it could not begin.
+func (s *Scheduler) Run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	if err := s.events.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("scheduler: recording events: %w", err)
+	}
+	defer s.events.Shutdown()
+	s.Informers.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
+		return nil // ended before it began
+	}
+	for name, p := range s.profiles {
+		logger.V(2).Info("Scheduling profile ready", "schedulerName", name, "plugins", p.Names())
+	}
+	var writer sync.WaitGroup
+	writer.Go(func() { s.statuses.Run(ctx) })
+	defer writer.Wait()
+	defer s.binding.Wait()
+	for ctx.Err() == nil {
+		if e := s.next(ctx); e != nil {
+			s.schedule(ctx, e)
+		}
+	}
+	return nil
+}
+
+// next waits for a Pod to schedule; nil when ctx ended or it should be called again.
+func (s *Scheduler) next(ctx context.Context) *queue.Entry {
+	s.mu.Lock()
+	now := time.Now()
+	if now.Sub(s.flushed) >= time.Second {
+		s.tell(s.queue.Flush(now))
+		s.flushed = now
+	}
+	e := s.queue.Pop(now)
+	var wake time.Time
+	if e == nil {
+		wake = s.queue.Wake()
+	}
+	s.meter.pending(s.queue.Count())
+	s.mu.Unlock()
+	if e != nil {
+		return e
+	}
+	var timer <-chan time.Time
+	if !wake.IsZero() {
+		t := time.NewTimer(time.Until(wake))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-s.bell:
+	case <-timer:
+		s.flushed = time.Time{}
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// tell writes moves to the journal and rings the bell; mu is held.
+func (s *Scheduler) tell(moves []queue.Move) {
+	for _, m := range moves {
+		s.Journal.Put(ref(m.Entry.Pod()), queued(m))
+		s.meter.moved(m)
+		if m.To != queue.Active && m.To != queue.Backoff {
+			continue
+		}
+		select {
+		case s.bell <- struct{}{}:
+		default:
+		}
+	}
+}

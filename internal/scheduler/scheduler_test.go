@@ -1,0 +1,369 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// cluster is a scheduler over a clientset in memory, whose binding subresource does what an API server's does.
+type cluster struct {
+	*fake.Clientset
+	t        *testing.T
+	notes    *notes
+	mu       sync.Mutex
+	bindings []v1.Binding
+	failBind int // bindings to refuse
+}
+
+type notes struct {
+	mu    sync.Mutex
+	facts map[string][]journal.Fact
+}
+
+func (n *notes) Put(r journal.Ref, f journal.Fact) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.facts[r.Name] = append(n.facts[r.Name], f)
+}
+
+func (n *notes) of(name string) []journal.Fact {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]journal.Fact(nil), n.facts[name]...)
+}
+
+func start(t *testing.T, change func(*Options), objects ...runtime.Object) *cluster {
+	t.Helper()
+	c := &cluster{Clientset: fake.NewClientset(objects...), t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
+	c.PrependReactor("create", "pods", c.bind)
+	o := Options{Client: c, Journal: c.notes, Seed: 1}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func (c *cluster) bind(a clienttesting.Action) (bool, runtime.Object, error) {
+	if a.GetSubresource() != "binding" {
+		return false, nil, nil
+	}
+	b := a.(clienttesting.CreateAction).GetObject().(*v1.Binding)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failBind > 0 {
+		c.failBind--
+		return true, nil, fmt.Errorf("the binding is refused")
+	}
+	c.bindings = append(c.bindings, *b)
+	gvr := v1.SchemeGroupVersion.WithResource("pods")
+	obj, err := c.Tracker().Get(gvr, b.Namespace, b.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	p := obj.(*v1.Pod).DeepCopy()
+	p.Spec.NodeName = b.Target.Name
+	return true, b, c.Tracker().Update(gvr, p, b.Namespace)
+}
+
+func (c *cluster) create(p *v1.Pod) {
+	c.t.Helper()
+	if _, err := c.CoreV1().Pods(p.Namespace).Create(c.t.Context(), p, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// await polls the Pod until it is as wanted.
+func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
+	c.t.Helper()
+	var p *v1.Pod
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		var err error
+		if p, err = c.CoreV1().Pods("default").Get(c.t.Context(), name, metav1.GetOptions{}); err == nil && ok(p) {
+			return p
+		}
+	}
+	raw, _ := json.Marshal(p)
+	c.t.Fatalf("Pod %s never %s: %s; journal %v", name, what, raw, c.notes.of(name))
+	return nil
+}
+
+func (c *cluster) bound(name string) string {
+	return c.await(name, "bound", func(p *v1.Pod) bool { return p.Spec.NodeName != "" }).Spec.NodeName
+}
+
+// refused waits for the PodScheduled condition to be False with the message.
+func (c *cluster) refused(name, message string) *v1.Pod {
+	return c.await(name, "refused with "+message, func(p *v1.Pod) bool {
+		cond := scheduled(p)
+		return cond != nil && cond.Status == v1.ConditionFalse && cond.Message == message
+	})
+}
+
+func scheduled(p *v1.Pod) *v1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == v1.PodScheduled {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// event waits for an Event about a Pod.
+func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
+	c.t.Helper()
+	var seen []string
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		list, err := c.EventsV1().Events("default").List(c.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		seen = nil
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Regarding.Name != pod {
+				continue
+			}
+			if e.Reason == reason && e.Note == note {
+				return e
+			}
+			seen = append(seen, e.Reason+": "+e.Note)
+		}
+	}
+	c.t.Fatalf("no event %s %q about %s, only %q", reason, note, pod, seen)
+	return nil
+}
+
+func aNode(name, cpu string, change ...func(*v1.Node)) *v1.Node {
+	n := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}},
+	}
+	for _, f := range change {
+		f(n)
+	}
+	return n
+}
+
+func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
+		Spec:       v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}},
+	}
+	if cpu != "" {
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+const preemptionEnd = " no new claims to deallocate, preemption: "
+
+// row: BND-01, SCH-01, SCH-26, OPS-12
+func TestBindsWithOnePost(t *testing.T) {
+	c := start(t, nil, aNode("n1", "4"))
+	c.create(aPod("web", "1"))
+	if got := c.bound("web"); got != "n1" {
+		t.Errorf("bound to %q", got)
+	}
+	e := c.event("web", "Scheduled", "Successfully assigned default/web to n1")
+	if e.ReportingController != "default-scheduler" || e.Action != "Binding" || e.Type != "Normal" {
+		t.Errorf("event by %s, action %s, type %s", e.ReportingController, e.Action, e.Type)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.bindings) != 1 || c.bindings[0].Target.Kind != "Node" || c.bindings[0].UID != "uid-web" {
+		t.Errorf("bindings: %+v", c.bindings)
+	}
+	var kinds []string
+	for _, f := range c.notes.of("web") {
+		kinds = append(kinds, journal.Kind(f))
+	}
+	if got := strings.Join(kinds, " "); got != "Queued Ruled Bound" {
+		t.Errorf("journal: %s", got)
+	}
+}
+
+// row: FIL-23, FIL-24, FIL-25, SCH-08, SCH-30
+func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
+	full := aPod("full", "4", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
+	tainted := aNode("n2", "4", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}} })
+	c := start(t, nil, aNode("n1", "4"), tainted, full)
+	c.create(aPod("web", "1"))
+	text := "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)." + preemptionEnd +
+		"0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
+	p := c.refused("web", text)
+	if got := scheduled(p).Reason; got != v1.PodReasonUnschedulable {
+		t.Errorf("reason %s", got)
+	}
+	if e := c.event("web", "FailedScheduling", text); e.Action != "Scheduling" || e.Type != "Warning" {
+		t.Errorf("event action %s, type %s", e.Action, e.Type)
+	}
+	if err := c.CoreV1().Pods("default").Delete(t.Context(), "full", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.bound("web"); got != "n1" {
+		t.Errorf("bound to %q", got)
+	}
+	woken := false
+	for _, f := range c.notes.of("web") {
+		q, ok := f.(journal.Queued)
+		woken = woken || ok && q.Cause == "AssignedPodDelete" && q.By == "NodeResourcesFit" && q.Object == "pod/default/full"
+	}
+	if !woken {
+		t.Errorf("the journal does not say who woke the Pod: %v", c.notes.of("web"))
+	}
+}
+
+// row: SCH-33
+func TestGatedPodWaitsForItsGates(t *testing.T) {
+	c := start(t, nil, aNode("n1", "4"))
+	c.create(aPod("gated", "1", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}} }))
+	c.create(aPod("after", "1"))
+	c.bound("after")
+	for _, f := range c.notes.of("gated") {
+		if q, ok := f.(journal.Queued); !ok || q.Queue != "gated" || q.By != "SchedulingGates" {
+			t.Errorf("journal of the gated Pod: %v", f)
+		}
+	}
+	p := c.await("gated", "found", func(*v1.Pod) bool { return true }).DeepCopy()
+	p.Spec.SchedulingGates = nil
+	if _, err := c.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.bound("gated")
+}
+
+// row: SCH-13, SCH-09
+func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
+	c := start(t, nil, aNode("n1", "1"))
+	c.failBind = 1
+	c.create(aPod("web", "1")) // the node has room for one: the retry fits only if the first claim was taken back
+	c.bound("web")
+	c.event("web", "FailedScheduling", `running Bind plugin "DefaultBinder": binding Pod default/web to node n1: the binding is refused`)
+	failed := false
+	for _, f := range c.notes.of("web") {
+		b, ok := f.(journal.BindFailed)
+		failed = failed || ok && b.Point == "Bind" && b.Node == "n1"
+	}
+	if !failed {
+		t.Errorf("no BindFailed in %v", c.notes.of("web"))
+	}
+}
+
+// row: BND-10, BND-11, BND-12, BND-14, BND-15
+func TestPreemptsTheLeastImportant(t *testing.T) {
+	on := func(node string, priority int32) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
+	}
+	c := start(t, nil, aNode("n1", "2"), aNode("n2", "2"), aPod("low1", "2", on("n1", 5)), aPod("low2", "2", on("n2", 3)))
+	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(10)) }))
+	if got := c.bound("high"); got != "n2" {
+		t.Errorf("bound to %s, want n2, whose Pod has the lower priority", got)
+	}
+	c.event("low2", "Preempted", "Preempted by pod uid-high on node n2")
+	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low1", metav1.GetOptions{}); err != nil {
+		t.Errorf("low1 should have been left alone: %v", err)
+	}
+	marked := false
+	for _, a := range c.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == "low2" {
+			marked = marked || strings.Contains(string(p.GetPatch()), "PreemptionByScheduler")
+		}
+	}
+	if !marked {
+		t.Error("the victim got no DisruptionTarget condition")
+	}
+	if got := fmt.Sprint(c.notes.of("high")); !strings.Contains(got, "{n2 [default/low2]}") {
+		t.Errorf("no Preempting in %s", got)
+	}
+}
+
+func TestPreemptionPolicyNever(t *testing.T) {
+	low := aPod("low", "2", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
+	c := start(t, nil, aNode("n1", "2"), low)
+	never := v1.PreemptNever
+	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority, p.Spec.PreemptionPolicy = new(int32(10)), &never }))
+	c.refused("high", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+"not eligible due to preemptionPolicy=Never.")
+}
+
+func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
+	c := start(t, nil)
+	c.create(aPod("web", "1"))
+	c.refused("web", "no nodes available to schedule pods")
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode("n1", "4"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.bound("web")
+}
+
+// row: SCH-25
+func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
+	c := start(t, nil, aNode("n1", "4"))
+	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "someone-else" }))
+	c.create(aPod("mine", "1"))
+	c.bound("mine")
+	if f := c.notes.of("other"); len(f) != 0 {
+		t.Errorf("journal of another scheduler's Pod: %v", f)
+	}
+}
+
+// row: SCH-12
+func TestManyPodsNeverOvercommitANode(t *testing.T) {
+	c := start(t, nil, aNode("n1", "2"), aNode("n2", "3"))
+	for i := range 8 {
+		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
+	}
+	on := map[string]int{}
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(on)
+		refused := 0
+		for i := range list.Items {
+			if n := list.Items[i].Spec.NodeName; n != "" {
+				on[n]++
+			} else if scheduled(&list.Items[i]) != nil {
+				refused++
+			}
+		}
+		if refused == 3 && on["n1"]+on["n2"] == 5 {
+			break
+		}
+	}
+	if on["n1"] != 2 || on["n2"] != 3 {
+		t.Errorf("Pods by node: %v", on)
+	}
+}
