@@ -114,6 +114,7 @@ func (n *node) start() *containerd.Child {
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	n.t.Cleanup(c.Close) // so that nothing is restarted while the test cleans up
 	return c
 }
 

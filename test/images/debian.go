@@ -45,7 +45,7 @@ http {
 // Redis is Debian's redis server on port 6379.
 func Redis() (v1.Image, error) {
 	packages := []string{
-		"redis-tools", "libc6", "libgcc-s1", "libjemalloc2", "liblzf1", "libssl3", "libsystemd0", "libcap2", "libgcrypt20", "libgpg-error0", "liblz4-1",
+		"redis-server", "redis-tools", "libc6", "libgcc-s1", "libjemalloc2", "liblzf1", "libssl3", "libsystemd0", "libcap2", "libgcrypt20", "libgpg-error0", "liblz4-1",
 		"liblzma5", "libstdc++6", "libzstd1", "libatomic1",
 	}
 	return debian("redis", packages, []File{{Path: "data/", Mode: os.ModeDir | 0o755}}, v1.Config{
