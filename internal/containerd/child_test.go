@@ -62,7 +62,7 @@ func newNode(t *testing.T) *node {
 	}}
 	second := instance.ID(dir)
 	third := (int(second[0])*7+int(second[1]))%200 + 1
-	n.net = network.Config{DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + second, PodCIDR: fmt.Sprintf("10.198.%d.0/24", third)}
+	n.net = network.Config{DataDir: dir, BinDir: filepath.Join(bin, "cni"), Bridge: "gt" + second, PodCIDR: fmt.Sprintf("10.250.%d.0/24", third)}
 	groups, err := cgroup.Open(cgroup.Options{Root: "/gantry-test-" + second})
 	if err != nil {
 		t.Fatal(err)
