@@ -17,6 +17,8 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	aggregatoropenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
 // assemble makes the servers of the chain and opens the entrance.
@@ -64,6 +66,9 @@ func (b *builder) ownKinds(next genericapiserver.DelegationTarget) (*genericapis
 	for _, gv := range b.set.Versions() {
 		if groups[gv.Group] == nil {
 			info := genericapiserver.NewDefaultAPIGroupInfo(gv.Group, b.scheme.Scheme, b.scheme.Parameter, b.scheme.Codecs)
+			if gv == journal.GroupVersion {
+				info.NegotiatedSerializer = textOnly{b.scheme.Codecs}
+			}
 			groups[gv.Group] = &info
 			order = append(order, gv.Group)
 		}
@@ -90,6 +95,18 @@ func (b *builder) ownKinds(next genericapiserver.DelegationTarget) (*genericapis
 		}
 	}
 	return s, serveOpenAPI(s, b.generic.OpenAPIConfig, b.generic.OpenAPIV3Config)
+}
+
+// textOnly offers JSON and YAML for types that have no protobuf form.
+type textOnly struct{ runtime.NegotiatedSerializer }
+
+func (s textOnly) SupportedMediaTypes() (out []runtime.SerializerInfo) {
+	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
+		if info.MediaType == runtime.ContentTypeJSON || info.MediaType == runtime.ContentTypeYAML {
+			out = append(out, info)
+		}
+	}
+	return out
 }
 
 // customResources is the server of CustomResourceDefinitions and of what they define.

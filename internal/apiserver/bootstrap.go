@@ -34,7 +34,7 @@ func (b *builder) addHooks() error {
 func retried(ctx context.Context, step func() error) error {
 	wait := time.NewTimer(0)
 	defer wait.Stop()
-	for {
+	for tries := 1; ; tries++ {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -44,7 +44,9 @@ func retried(ctx context.Context, step func() error) error {
 		if err == nil {
 			return nil
 		}
-		klog.FromContext(ctx).V(4).Info("First objects are not written yet", "err", err)
+		if tries%300 == 0 { // three seconds: no longer a cache that has to fill
+			klog.FromContext(ctx).Error(err, "The first objects of the cluster cannot be written; trying on")
+		}
 		wait.Reset(10 * time.Millisecond)
 	}
 }

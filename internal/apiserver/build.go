@@ -75,6 +75,7 @@ func (b *builder) find(group, resource string) rest.StandardStorage {
 func (b *builder) makeClients() (err error) {
 	b.loopback = b.server.entrance.config(loopbackUser())
 	b.loopback.UserAgent = "gantry-apiserver"
+	b.loopback.WarningHandler = restclient.NoWarnings{} // who writes both forms of an endpoint need not be told each time
 	if b.client, err = kubernetes.NewForConfig(b.loopback); err != nil {
 		return err
 	}

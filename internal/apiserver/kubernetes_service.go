@@ -52,6 +52,9 @@ func (b *builder) seedService(ctx context.Context) error {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("service %s: %w", kubernetesService, err)
 	}
+	if b.advertise.IsLoopback() {
+		return nil // no Pod could reach it; validation refuses such an endpoint
+	}
 	if err := b.seedEndpoints(ctx); err != nil {
 		return err
 	}

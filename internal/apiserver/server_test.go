@@ -2,73 +2,216 @@ package apiserver
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/journal"
 )
+
+// joint is one server for all tests that do not stop it; each uses namespaces of its own.
+var joint struct {
+	sync.Once
+	server *Server
+	notes  *notes
+	err    error
+	stop   func()
+}
+
+func TestMain(m *testing.M) {
+	klog.InitFlags(nil)
+	_ = flag.Set("logtostderr", "false")
+	_ = flag.Set("stderrthreshold", "FATAL")
+	_ = flag.Set("alsologtostderr", "false")
+	klog.SetOutput(discard{})
+	code := m.Run()
+	if joint.stop != nil {
+		joint.stop()
+	}
+	os.Exit(code)
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 func admin() user.Info { return &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}} }
 
-// start runs a whole server on a temporary directory and stops it with the test.
-func start(t *testing.T, change ...func(*Config)) *Server {
-	t.Helper()
-	c := Config{Listen: Listen{Address: "127.0.0.1", Port: -1}, DataDir: t.TempDir(), Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond}}
-	for _, f := range change {
-		f(&c)
+// notes is a journal for tests.
+type notes struct {
+	mu      sync.Mutex
+	entries []journal.Entry
+}
+
+func (n *notes) Put(ref journal.Ref, f journal.Fact) {
+	n.Append([]journal.Entry{{At: time.Now(), Ref: ref, By: "apiserver", Fact: f}})
+}
+
+func (n *notes) Append(list []journal.Entry) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.entries = append(n.entries, list...)
+}
+
+func (n *notes) Read(q journal.Query) (out []journal.Entry) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.entries {
+		if q.Match(&n.entries[i]) {
+			out = append(out, n.entries[i])
+		}
 	}
-	s, stop := launch(t, c)
-	t.Cleanup(stop)
-	return s
+	return out
+}
+
+func testConfig(dir string) Config {
+	return Config{
+		Listen: Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir,
+		Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+	}
+}
+
+// shared is the common server, started by the first test that asks.
+func shared(t *testing.T) (*Server, kubernetes.Interface) {
+	t.Helper()
+	joint.Do(func() {
+		dir, err := os.MkdirTemp("", "gantry-apiserver")
+		if err != nil {
+			joint.err = err
+			return
+		}
+		joint.notes = &notes{}
+		c := testConfig(dir)
+		c.Listen.Advertise = netip.MustParseAddr("192.0.2.7")
+		c.Journal = Journal{Sink: joint.notes, Reader: joint.notes, Appender: joint.notes}
+		var stop func() error
+		joint.server, stop, joint.err = launch(c)
+		joint.stop = func() {
+			if stop != nil {
+				_ = stop()
+			}
+			os.RemoveAll(dir)
+		}
+	})
+	if joint.err != nil {
+		t.Fatal(joint.err)
+	}
+	return joint.server, kubernetes.NewForConfigOrDie(joint.server.InProcess(admin()))
 }
 
 // launch starts a server and returns once it is ready; stop ends it and waits.
-func launch(t *testing.T, c Config) (s *Server, stop func()) {
-	t.Helper()
+func launch(c Config) (s *Server, stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := New(ctx, c)
-	if err != nil {
+	if s, err = New(ctx, c); err != nil {
 		cancel()
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	stop = func() {
+	stop = func() error {
 		cancel()
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
+			return err
 		case <-time.After(20 * time.Second):
-			t.Error("the server did not stop in 20 s")
+			return fmt.Errorf("the server did not stop in 20 s")
 		}
 	}
 	select {
 	case <-s.Ready():
+		return s, stop, nil
 	case err := <-done:
-		t.Fatalf("the server ended before it was ready: %v", err)
+		cancel()
+		return nil, nil, fmt.Errorf("the server ended before it was ready: %w", err)
 	case <-time.After(30 * time.Second):
-		stop()
-		t.Fatal("the server was not ready in 30 s")
+		_ = stop()
+		return nil, nil, fmt.Errorf("the server was not ready in 30 s")
 	}
-	return s, stop
 }
 
-func TestStart(t *testing.T) {
-	begin := time.Now()
-	s := start(t)
-	t.Log("ready after", time.Since(begin))
-	c := kubernetes.NewForConfigOrDie(s.InProcess(admin()))
-	list, err := c.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
+// alone runs a server of the test's own.
+func alone(t *testing.T, c Config) (*Server, kubernetes.Interface, func()) {
+	t.Helper()
+	s, stop, err := launch(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ns := range list.Items {
-		t.Log(ns.Name, ns.Status.Phase)
+	var once sync.Once
+	end := func() {
+		once.Do(func() {
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	t.Cleanup(end)
+	return s, kubernetes.NewForConfigOrDie(s.InProcess(admin())), end
+}
+
+// space makes a namespace for the test.
+func space(t *testing.T, c kubernetes.Interface) string {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
+	}
+}
+
+// must fails the test on an error and passes the value on.
+func must[T any](t *testing.T) func(v T, err error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func TestFirstObjects(t *testing.T) {
+	s, c := shared(t)
+	for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		if _, err := c.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	svc := must[*corev1.Service](t)(c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))
+	if svc.Spec.ClusterIP != "10.96.0.1" {
+		t.Errorf("kubernetes has address %s, want the first of the range", svc.Spec.ClusterIP)
+	}
+	slice, err := c.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != "192.0.2.7" {
+		t.Errorf("endpoint slice of kubernetes: %+v, %v", slice, err)
+	}
+	pc, err := c.SchedulingV1().PriorityClasses().Get(t.Context(), "system-node-critical", metav1.GetOptions{})
+	if err != nil || pc.Value != 2000001000 {
+		t.Errorf("system-node-critical: %v, %v", pc, err)
+	}
+	v, err := c.Discovery().ServerVersion()
+	if err != nil || v.GitVersion != "v1.37.2" || v.Major != "1" || v.Minor != "37" {
+		t.Errorf("version: %+v, %v", v, err)
+	}
+	_ = s
 }

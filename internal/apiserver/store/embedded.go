@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
@@ -78,6 +80,12 @@ func launch(c *embed.Config) (e *embed.Etcd, err error) {
 			e, err = nil, &Damaged{Dir: c.Dir, Err: fmt.Errorf("%v", r)}
 		}
 	}()
+	switch err := readable(filepath.Join(c.Dir, "member", "snap", "db")); {
+	case errors.Is(err, bbolterrors.ErrTimeout):
+		return nil, &InUse{Dir: c.Dir}
+	case err != nil:
+		return nil, &Damaged{Dir: c.Dir, Err: err}
+	}
 	e, err = embed.StartEtcd(c)
 	if err != nil && existed {
 		return nil, &Damaged{Dir: c.Dir, Err: err}
@@ -104,4 +112,16 @@ func socketPath(dir string) (path string, release func(), err error) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// readable says whether the database file, if there is one, has sound headers: etcd opens it in a goroutine whose panic nobody could catch.
+func readable(db string) error {
+	if !exists(db) {
+		return nil
+	}
+	b, err := bbolt.Open(db, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return fmt.Errorf("database file: %w", err)
+	}
+	return b.Close()
 }

@@ -1,0 +1,126 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+const fooDefinition = `
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: foos, singular: foo, kind: Foo, shortNames: [fo]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties: {size: {type: string, default: big, description: How big it is.}}
+            x-kubernetes-validations: [{rule: "self.size != 'wrong'", message: must not be wrong}]
+          status: {type: object, properties: {seen: {type: boolean}}}
+`
+
+// until asks again and again until the answer is yes.
+func until(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ask() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not in 10 s: %s", what)
+		}
+	}
+}
+
+func TestCustomResources(t *testing.T) {
+	s, c := shared(t)
+	ns := space(t, c)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(fooDefinition), crd); err != nil {
+		t.Fatal(err)
+	}
+	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
+	must[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
+	foos := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}).Namespace(ns)
+	foo := func(name, size string) *unstructured.Unstructured {
+		spec := map[string]any{}
+		if size != "" {
+			spec["size"] = size
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Foo", "metadata": map[string]any{"name": name}, "spec": spec}}
+	}
+	until(t, "the kind is served", func() bool {
+		_, err := foos.Create(t.Context(), foo("a", ""), metav1.CreateOptions{})
+		return err == nil || apierrors.IsAlreadyExists(err)
+	})
+	got := must[*unstructured.Unstructured](t)(foos.Get(t.Context(), "a", metav1.GetOptions{}))
+	if size, _, _ := unstructured.NestedString(got.Object, "spec", "size"); size != "big" {
+		t.Errorf("default not set: %v", got.Object)
+	}
+	_, err := foos.Create(t.Context(), foo("b", "wrong"), metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must not be wrong") {
+		t.Errorf("rule: %v", err)
+	}
+	until(t, "discovery lists the kind", func() bool {
+		l, err := c.Discovery().ServerResourcesForGroupVersion("example.com/v1")
+		return err == nil && len(l.APIResources) == 2
+	})
+	until(t, "OpenAPI describes the kind", func() bool {
+		raw, err := c.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis/example.com/v1").DoRaw(t.Context())
+		return err == nil && strings.Contains(string(raw), "How big it is.")
+	})
+	if err := ext.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the kind is gone", func() bool {
+		_, err := foos.Get(t.Context(), "a", metav1.GetOptions{})
+		_, gone := ext.Get(t.Context(), crd.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err) && apierrors.IsNotFound(gone)
+	})
+}
+
+// Both OpenAPI documents come, and name no internal type.
+func TestOpenAPI(t *testing.T) {
+	_, c := shared(t)
+	client := c.Discovery().RESTClient()
+	var index struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	raw := must[[]byte](t)(client.Get().AbsPath("/openapi/v3").DoRaw(t.Context()))
+	if err := json.Unmarshal(raw, &index); err != nil {
+		t.Fatal(err)
+	}
+	for path, part := range map[string]string{"api/v1": "io.k8s.api.core.v1.Pod", "apis/apps/v1": "io.k8s.api.apps.v1.Deployment", "apis/apiextensions.k8s.io/v1": "CustomResourceDefinition"} {
+		doc, err := client.Get().RequestURI(index.Paths[path].ServerRelativeURL).DoRaw(t.Context())
+		if err != nil || !strings.Contains(string(doc), part) || strings.Contains(string(doc), "__internal") {
+			t.Errorf("%s: %d bytes, %v", path, len(doc), err)
+		}
+	}
+	old := must[[]byte](t)(client.Get().AbsPath("/openapi/v2").SetHeader("Accept", "application/json").DoRaw(t.Context()))
+	if !strings.Contains(string(old), "io.k8s.api.core.v1.Pod") || strings.Contains(string(old), "__internal") {
+		t.Errorf("openapi/v2: %d bytes", len(old))
+	}
+}

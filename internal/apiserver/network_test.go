@@ -1,0 +1,186 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+)
+
+// byHeader is an authenticator for tests: the network names its user.
+type byHeader struct{}
+
+func (byHeader) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	name := req.Header.Get("X-Test-User")
+	if name == "" {
+		return nil, false, nil
+	}
+	return &authenticator.Response{User: &user.DefaultInfo{Name: name, Groups: strings.Fields(req.Header.Get("X-Test-Groups"))}}, true, nil
+}
+
+func client() *http.Client {
+	return &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, RootCAs: x509.NewCertPool()}}, //nolint:gosec // a test's own server
+	}
+}
+
+func get(t *testing.T, s *Server, path string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	c := client()
+	defer c.CloseIdleConnections()
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+// Nothing that comes over the network is taken for an in-process client.
+// row: API-17
+func TestNetwork(t *testing.T) {
+	c := testConfig(t.TempDir())
+	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
+	s, _, _ := alone(t, c)
+	for _, x := range []struct {
+		name   string
+		header []string
+		code   int
+	}{
+		{"nobody", nil, http.StatusUnauthorized},
+		{"somebody", []string{"X-Test-User", "bob"}, http.StatusForbidden},
+		{"a master", []string{"X-Test-User", "root", "X-Test-Groups", "system:masters"}, http.StatusOK},
+	} {
+		res, body := get(t, s, "/api/v1/pods", x.header...)
+		if res.StatusCode != x.code {
+			t.Errorf("%s: %d %s, want %d", x.name, res.StatusCode, body, x.code)
+		}
+		if res.ProtoMajor != 2 {
+			t.Errorf("%s: spoken in %s, want HTTP/2", x.name, res.Proto)
+		}
+	}
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		if _, body := get(t, s, path, "X-Test-User", "root", "X-Test-Groups", "system:masters"); body != "ok" {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
+
+// An in-process client is who it was made for, whatever the chain's authenticator says.
+func TestInProcessIdentity(t *testing.T) {
+	s, _ := shared(t)
+	c := kubernetes.NewForConfigOrDie(s.InProcess(&user.DefaultInfo{Name: "bob"}))
+	_, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	if err == nil || !strings.Contains(err.Error(), `User "bob" cannot list resource "pods"`) {
+		t.Errorf("got %v, want a refusal that names bob", err)
+	}
+}
+
+func TestInProcessBeforeStart(t *testing.T) {
+	e := &entrance{}
+	_, err := kubernetes.NewForConfigOrDie(e.config(admin())).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if !errors.Is(err, errNotUp) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A port that is taken, a directory in use and a damaged store each give one clear sentence.
+func TestRefusalsAtStart(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c := testConfig(t.TempDir())
+	c.Listen.Port = ln.Addr().(*net.TCPAddr).Port
+	_, err = New(t.Context(), c)
+	if _, ok := errors.AsType[*PortTaken](err); !ok {
+		t.Errorf("taken port: %v", err)
+	}
+
+	dir := t.TempDir()
+	held, err := New(t.Context(), testConfig(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(t.Context(), testConfig(dir))
+	if _, ok := errors.AsType[*store.InUse](err); !ok {
+		t.Errorf("directory in use: %v", err)
+	}
+	held.Close()
+}
+
+func TestDamagedStore(t *testing.T) {
+	o := store.Options{Dir: t.TempDir(), NoFsync: true, Tick: 10 * time.Millisecond}
+	s, err := store.Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for _, pattern := range []string{"member/snap/db", "member/wal/*.wal"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir+"/copy", os.DirFS(o.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		damage(t, filepath.Join(dir, "copy", pattern))
+		again, err := store.Open(context.Background(), store.Options{Dir: dir + "/copy", NoFsync: true, Tick: 10 * time.Millisecond})
+		if err == nil {
+			again.Close()
+			t.Errorf("%s: opened in spite of the damage", pattern)
+		}
+		if d, ok := errors.AsType[*store.Damaged](err); !ok || d.Dir != dir+"/copy" {
+			t.Errorf("%s: %v, want *store.Damaged", pattern, err)
+		}
+	}
+	again, err := store.Open(context.Background(), o)
+	if err != nil {
+		t.Fatalf("the undamaged one: %v", err)
+	}
+	again.Close()
+}
+
+// damage turns the first bytes of a file into others.
+func damage(t *testing.T, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatal(pattern, files, err)
+	}
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range min(len(raw), 8192) {
+		raw[i] ^= 0x5a
+	}
+	if err := os.WriteFile(files[0], raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,261 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// next waits for the next event of a watch that is not a bookmark.
+func next(t *testing.T, w watch.Interface) watch.Event {
+	t.Helper()
+	for {
+		select {
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				t.Fatal("the watch ended")
+			}
+			if e.Type != watch.Bookmark {
+				return e
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("no event in 10 s")
+		}
+	}
+}
+
+func expect(t *testing.T, w watch.Interface, typ watch.EventType, name string) *corev1.Pod {
+	t.Helper()
+	e := next(t, w)
+	p, ok := e.Object.(*corev1.Pod)
+	if e.Type != typ || !ok || p.Name != name {
+		t.Fatalf("got %s %v, want %s of %s", e.Type, e.Object, typ, name)
+	}
+	return p
+}
+
+func quiet(t *testing.T, w watch.Interface) {
+	t.Helper()
+	select {
+	case e := <-w.ResultChan():
+		if e.Type != watch.Bookmark {
+			t.Errorf("unexpected %s of %v", e.Type, e.Object)
+		}
+	default:
+	}
+}
+
+func bind(t *testing.T, c kubernetes.Interface, p *corev1.Pod, node string) {
+	t.Helper()
+	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	if err := c.CoreV1().Pods(p.Namespace).Bind(t.Context(), b, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// row: API-11
+// row: API-13
+// row: API-16
+func TestWatchSeesEveryWriteInOrder(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	w := must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
+	defer w.Stop()
+	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	bind(t, c, p, "n1")
+	must[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}))
+	must[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status"))
+	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w, watch.Added, "a")
+	if b := expect(t, w, watch.Modified, "a"); b.Spec.NodeName != "n1" {
+		t.Error("the binding is not its own event")
+	}
+	if b := expect(t, w, watch.Modified, "a"); b.Labels["x"] != "y" {
+		t.Error("the label is not its own event")
+	}
+	if b := expect(t, w, watch.Modified, "a"); b.Status.Phase != corev1.PodRunning {
+		t.Error("the status is not its own event")
+	}
+	if b := expect(t, w, watch.Modified, "a"); b.DeletionTimestamp == nil {
+		t.Error("the wish to delete is not its own event") // a graceful kind is marked first, even with grace 0
+	}
+	expect(t, w, watch.Deleted, "a")
+	quiet(t, w)
+}
+
+// row: API-14
+// row: API-15
+func TestWatchByNodeName(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	by := func(node string) watch.Interface {
+		return must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}))
+	}
+	unassigned, n3, n4 := by(""), by("node-3"), by("node-4")
+	for _, w := range []watch.Interface{unassigned, n3, n4} {
+		defer w.Stop()
+	}
+	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	expect(t, unassigned, watch.Added, "a")
+	bind(t, c, p, "node-3")
+	expect(t, unassigned, watch.Deleted, "a")
+	expect(t, n3, watch.Added, "a")
+	q := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("b"), metav1.CreateOptions{}))
+	bind(t, c, q, "node-4")
+	expect(t, n4, watch.Added, "b")
+	quiet(t, n3)
+	list := must[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-3"}))
+	if len(list.Items) != 1 || list.Items[0].Name != "a" {
+		t.Errorf("listed by node: %d Pods", len(list.Items))
+	}
+}
+
+// row: API-10
+func TestWatchResumes(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	must[*corev1.Pod](t)(pods.Create(t.Context(), pod("seen"), metav1.CreateOptions{}))
+	w := must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
+	last := expect(t, w, watch.Added, "seen").ResourceVersion
+	w.Stop()
+	for _, n := range []string{"one", "two", "three"} {
+		must[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
+	}
+	w = must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last}))
+	defer w.Stop()
+	for _, n := range []string{"one", "two", "three"} {
+		expect(t, w, watch.Added, n)
+	}
+	quiet(t, w)
+}
+
+// A streaming list sends what there is, then a bookmark that says so, then changes.
+func TestWatchList(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	for i := range 3 {
+		must[*corev1.Pod](t)(pods.Create(t.Context(), pod(fmt.Sprint("p", i)), metav1.CreateOptions{}))
+	}
+	w := must[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{
+		SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+	}))
+	defer w.Stop()
+	for range 3 {
+		if e := <-w.ResultChan(); e.Type != watch.Added {
+			t.Fatalf("got %s before the end of the list", e.Type)
+		}
+	}
+	e := <-w.ResultChan()
+	if p, ok := e.Object.(*corev1.Pod); e.Type != watch.Bookmark || !ok || p.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+		t.Fatalf("got %s %v, want the bookmark that ends the list", e.Type, e.Object)
+	}
+	must[*corev1.Pod](t)(pods.Create(t.Context(), pod("new"), metav1.CreateOptions{}))
+	expect(t, w, watch.Added, "new")
+}
+
+// A client that stops ends its request; the watch channel closes.
+func TestWatchEndsWithItsContext(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := must[watch.Interface](t)(c.CoreV1().Pods(ns).Watch(ctx, metav1.ListOptions{}))
+	cancel()
+	select {
+	case _, ok := <-w.ResultChan():
+		if ok {
+			t.Error("an event came after the end")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the watch did not end")
+	}
+}
+
+// row: API-09
+func TestResourceVersionIsTheStoresRevision(t *testing.T) {
+	s, c := shared(t)
+	ns := space(t, c)
+	a := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	b := must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{}))
+	ra, rb := number(t, a.ResourceVersion), number(t, b.ResourceVersion)
+	if rb <= ra {
+		t.Errorf("revision %d of a later write is not above %d", rb, ra)
+	}
+	etcd, err := s.Store().Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	res, err := etcd.Get(t.Context(), "/registry/pods/"+ns+"/a")
+	if err != nil || len(res.Kvs) != 1 || res.Kvs[0].ModRevision != ra {
+		t.Errorf("etcd says %+v, %v; the object says %d", res, err, ra)
+	}
+}
+
+func number(t *testing.T, rv string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(rv, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A watch from history that is compacted away says 410, so that the client lists anew. What was acknowledged is there after a restart.
+func TestCompactionAndRestart(t *testing.T) {
+	config := testConfig(t.TempDir())
+	s, c, stop := alone(t, config)
+	pods := c.CoreV1().Pods("default")
+	first := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
+	last := first
+	for i := range 3 {
+		last = must[*corev1.Pod](t)(pods.Patch(t.Context(), "a", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, i), metav1.PatchOptions{}))
+	}
+	etcd, err := s.Store().Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := etcd.Compact(t.Context(), number(t, last.ResourceVersion)); err != nil {
+		t.Fatal(err)
+	}
+	etcd.Close()
+	stop()
+
+	_, c, _ = alone(t, config) // with an empty watch cache
+	pods = c.CoreV1().Pods("default")
+	got := must[*corev1.Pod](t)(pods.Get(t.Context(), "a", metav1.GetOptions{}))
+	if got.UID != first.UID || got.ResourceVersion != last.ResourceVersion || got.Labels["n"] != "2" {
+		t.Errorf("after the restart: %+v", got.ObjectMeta)
+	}
+	_, err = pods.List(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	if !apierrors.IsResourceExpired(err) {
+		t.Errorf("list of compacted history: %v, want 410", err)
+	}
+	w, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+	if err == nil {
+		defer w.Stop()
+		e := next(t, w)
+		err = apierrors.FromObject(e.Object)
+		if e.Type != watch.Error {
+			err = errors.New("an event instead of an error")
+		}
+	}
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("watch from compacted history: %v, want 410", err)
+	}
+}

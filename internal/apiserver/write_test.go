@@ -1,0 +1,298 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func labelled(p *corev1.Pod, k, v string) *corev1.Pod {
+	p.Labels = map[string]string{k: v}
+	return p
+}
+
+// row: API-01
+// row: API-06
+// row: API-07
+func TestCreateStoresProtobufUnderUpstreamsKey(t *testing.T) {
+	s, c := shared(t)
+	ns := space(t, c)
+	made := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	got := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))
+	if made.UID == "" || got.UID != made.UID || got.ResourceVersion != made.ResourceVersion || got.CreationTimestamp.IsZero() {
+		t.Errorf("created %+v, read %+v", made.ObjectMeta, got.ObjectMeta)
+	}
+	etcd, err := s.Store().Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	res, err := etcd.Get(t.Context(), "/registry/pods/"+ns+"/p")
+	if err != nil || len(res.Kvs) != 1 {
+		t.Fatalf("etcd: %v, %v", res, err)
+	}
+	value := res.Kvs[0].Value
+	if len(value) < 4 || string(value[:4]) != "k8s\x00" {
+		t.Errorf("the stored value does not begin with the protobuf magic: % x", value[:min(8, len(value))])
+	}
+	if strings.Contains(string(value), "__internal") {
+		t.Error("the stored value names the internal version")
+	}
+}
+
+// row: API-03
+func TestInvalidObjectIsNotStored(t *testing.T) {
+	s, c := shared(t)
+	ns := space(t, c)
+	p := pod("Bad_Name")
+	_, err := c.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.name") {
+		t.Errorf("got %v, want an error that names metadata.name", err)
+	}
+	etcd, err := s.Store().Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	res, err := etcd.Get(t.Context(), "/registry/pods/"+ns+"/Bad_Name")
+	if err != nil || len(res.Kvs) != 0 {
+		t.Errorf("etcd holds %v, %v", res.Kvs, err)
+	}
+}
+
+// row: API-19
+func TestStatusAndSpecAreWrittenApart(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	made := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	both := []byte(`{"status":{"phase":"Running"},"spec":{"activeDeadlineSeconds":60}}`)
+	p := must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, both, metav1.PatchOptions{}))
+	if p.Status.Phase != corev1.PodPending || p.Spec.ActiveDeadlineSeconds == nil || p.Generation != made.Generation+1 {
+		t.Errorf("main endpoint: phase %s, deadline %v, generation %d", p.Status.Phase, p.Spec.ActiveDeadlineSeconds, p.Generation)
+	}
+	other := []byte(`{"status":{"phase":"Running"},"spec":{"activeDeadlineSeconds":30}}`)
+	q := must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, other, metav1.PatchOptions{}, "status"))
+	if q.Status.Phase != corev1.PodRunning || *q.Spec.ActiveDeadlineSeconds != 60 || q.Generation != p.Generation {
+		t.Errorf("status endpoint: phase %s, deadline %d, generation %d", q.Status.Phase, *q.Spec.ActiveDeadlineSeconds, q.Generation)
+	}
+}
+
+func TestPatchesOfAllKinds(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	cms := c.CoreV1().ConfigMaps(ns)
+	must[*corev1.ConfigMap](t)(cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))
+	for _, p := range []struct {
+		typ  types.PatchType
+		body string
+		want string
+	}{
+		{types.JSONPatchType, `[{"op":"replace","path":"/data/a","value":"2"}]`, "2"},
+		{types.MergePatchType, `{"data":{"a":"3"}}`, "3"},
+		{types.StrategicMergePatchType, `{"data":{"a":"4"}}`, "4"},
+	} {
+		got, err := cms.Patch(t.Context(), "x", p.typ, []byte(p.body), metav1.PatchOptions{})
+		if err != nil || got.Data["a"] != p.want {
+			t.Errorf("%s: %v, %v", p.typ, got.Data, err)
+		}
+	}
+}
+
+func TestServerSideApply(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	cms := c.CoreV1().ConfigMaps(ns)
+	apply := func(who, value string, force bool) (*corev1.ConfigMap, error) {
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":%q}}`, value)
+		return cms.Patch(t.Context(), "x", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: who, Force: &force})
+	}
+	must[*corev1.ConfigMap](t)(apply("one", "1", false))
+	_, err := apply("two", "2", false)
+	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `conflict with "one": .data.a`) {
+		t.Errorf("got %v, want a conflict that names the owner and the field", err)
+	}
+	if got, err := apply("two", "2", true); err != nil || got.Data["a"] != "2" {
+		t.Errorf("forced: %v, %v", got, err)
+	}
+}
+
+// The status endpoint does not take ownership of fields it ignores, nor the main one of status.
+func TestApplyDoesNotOwnWhatItIgnores(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	body := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Failed"}}`)
+	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "one"}))
+	for _, f := range p.ManagedFields {
+		if strings.Contains(string(f.FieldsV1.Raw), "f:status") {
+			t.Errorf("manager %s owns status: %s", f.Manager, f.FieldsV1.Raw)
+		}
+	}
+	if p.Status.Phase != corev1.PodPending {
+		t.Errorf("phase %s", p.Status.Phase)
+	}
+}
+
+func TestDryRunWritesNothing(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	if p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), dry)); p.UID == "" {
+		t.Error("the answer is not what would be stored")
+	}
+	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+}
+
+// row: API-24
+// row: API-34
+func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	p := pod("p")
+	p.Finalizers = []string{"example.com/hold"}
+	must[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
+	if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := must[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{}))
+	if got.DeletionTimestamp == nil {
+		t.Error("no deletionTimestamp")
+	}
+	_, err := pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
+		t.Errorf("got %v, want a refusal of a new finalizer", err)
+	}
+	must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	if _, err := pods.Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+}
+
+// row: API-22
+func TestIdentityIsImmutable(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	p.UID = "other"
+	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), p, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("PUT with another uid: %v, want a conflict", err)
+	}
+}
+
+// row: API-30
+func TestIdentityIsTheUID(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	a := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	if a.UID == b.UID {
+		t.Error("a new Pod of the same name has the old uid")
+	}
+}
+
+// row: API-35
+func TestDeleteCollectionByPhase(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	pods := c.CoreV1().Pods(ns)
+	for _, n := range []string{"good", "failed"} {
+		must[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
+	}
+	must[*corev1.Pod](t)(pods.Patch(t.Context(), "failed", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status"))
+	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "status.phase=Failed"}); err != nil {
+		t.Fatal(err)
+	}
+	list := must[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{}))
+	if len(list.Items) != 1 || list.Items[0].Name != "good" {
+		t.Errorf("left: %d Pods", len(list.Items))
+	}
+}
+
+func TestScale(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	l := map[string]string{"a": "b"}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "d"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: l},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: l}, Spec: pod("x").Spec},
+		},
+	}
+	deployments := c.AppsV1().Deployments(ns)
+	must[*appsv1.Deployment](t)(deployments.Create(t.Context(), d, metav1.CreateOptions{}))
+	sc := must[*autoscalingv1.Scale](t)(deployments.GetScale(t.Context(), "d", metav1.GetOptions{}))
+	if sc.Spec.Replicas != 2 || sc.Status.Selector != "a=b" {
+		t.Errorf("scale: %+v", sc)
+	}
+	sc.Spec.Replicas = 7
+	must[*autoscalingv1.Scale](t)(deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}))
+	got := must[*appsv1.Deployment](t)(deployments.Get(t.Context(), "d", metav1.GetOptions{}))
+	if *got.Spec.Replicas != 7 || got.Generation != 2 {
+		t.Errorf("replicas %d, generation %d", *got.Spec.Replicas, got.Generation)
+	}
+	sc.Spec.Replicas = -1
+	if _, err := deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("negative scale: %v, want invalid", err)
+	}
+	patched, err := deployments.Patch(t.Context(), "d", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{}, "scale")
+	if err == nil && patched.Kind == "Deployment" {
+		t.Error("the scale endpoint answered with the object")
+	}
+}
+
+// Unknown field selectors are refused in upstream's words.
+func TestFieldSelectorsUnknown(t *testing.T) {
+	_, c := shared(t)
+	for _, x := range []struct {
+		path, want string
+	}{
+		{"/api/v1/pods?fieldSelector=spec.nope%3D1", "field label not supported: spec.nope"},
+		{"/api/v1/namespaces?fieldSelector=name%3Drec", "field label not supported: name"},
+		{"/apis/batch/v1/jobs?fieldSelector=status.nope%3D1", `field label "status.nope" not supported for Job`},
+		{"/api/v1/persistentvolumes?fieldSelector=spec.nope%3D1", `"spec.nope" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		{"/apis/events.k8s.io/v1/events?fieldSelector=involvedObject.name%3Dx", "field label not supported: involvedObject.name"},
+	} {
+		raw, err := c.Discovery().RESTClient().Get().RequestURI(x.path).DoRaw(t.Context())
+		var s metav1.Status
+		if err == nil || json.Unmarshal(raw, &s) == nil && !strings.Contains(s.Message, x.want) {
+			t.Errorf("%s: %v %q, want %q", x.path, err, s.Message, x.want)
+		}
+	}
+}
+
+func TestTables(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), labelled(pod("p"), "a", "b"), metav1.CreateOptions{}))
+	raw := must[[]byte](t)(c.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", ns, "pods").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context()))
+	var table metav1.Table
+	if err := json.Unmarshal(raw, &table); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, col := range table.ColumnDefinitions {
+		names = append(names, col.Name)
+	}
+	if got := strings.Join(names, " "); got != "Name Ready Status Restarts Age IP Node Nominated Node Readiness Gates" {
+		t.Errorf("columns: %s", got)
+	}
+	if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "p" || table.Rows[0].Cells[2] != "Pending" {
+		t.Errorf("rows: %v", table.Rows)
+	}
+}
