@@ -2,6 +2,7 @@ package observe
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,12 +18,12 @@ func convert(s *runtimeapi.ContainerStatus, sandbox string) podplan.Container {
 		ID: s.Id, Name: s.Labels[kubelettypes.KubernetesContainerNameLabel], Sandbox: sandbox,
 		Attempt: attempt(s), State: stateOf(s.State),
 		Created: nanos(s.CreatedAt), Started: nanos(s.StartedAt), Finished: nanos(s.FinishedAt),
-		Image: podplan.Image{Name: s.GetImage().GetUserSpecifiedImage(), Ref: s.ImageRef},
+		Image: podplan.Image{Name: s.GetImage().GetImage(), Ref: s.ImageRef},
 		Notes: podplan.Notes{Hash: s.Annotations[podplan.HashNote], CrashDelay: crashDelay(s.Annotations)},
 		Uses:  podplan.Uses{User: user(s.User)},
 	}
-	if name := s.GetImage().GetImage(); c.Image.Name == "" {
-		c.Image.Name = name
+	if asked := s.GetImage().GetUserSpecifiedImage(); asked != "" && (c.Image.Name == "" || strings.HasPrefix(c.Image.Name, "sha256:")) {
+		c.Image.Name = asked
 	}
 	if c.State == podplan.Exited {
 		c.Exit = podplan.Exit{Code: s.ExitCode, Reason: s.Reason, Message: s.Message}

@@ -3,6 +3,7 @@ package podworker
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -136,6 +137,10 @@ func (w *worker) show(pod *v1.Pod) {
 
 // refresh brings volumes up to date whose content follows API objects, after one of these changed.
 func (w *worker) refresh(ctx context.Context, in podplan.In) {
+	if about := w.life.about; about != nil && (!maps.Equal(about.Labels, in.Pod.Labels) || !maps.Equal(about.Annotations, in.Pod.Annotations)) {
+		w.life.objects = true // downward API
+	}
+	w.life.about = in.Pod
 	if !w.life.objects {
 		return
 	}

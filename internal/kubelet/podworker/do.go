@@ -26,7 +26,7 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 		case h := <-hooks:
 			w.life.hooking[h.container] = h.runs
 		case r := <-results:
-			w.life.fresh = false
+			w.life.fresh = w.life.fresh && r.touchedNothing()
 			clear(w.life.hooking)
 			w.account(ctx, r)
 			return
@@ -47,6 +47,18 @@ type result struct {
 	done   []podplan.Action
 	failed podplan.Action // nil when all were done
 	err    error
+}
+
+// touchedNothing tells whether the runtime has not been asked to do anything.
+func (r result) touchedNothing() bool {
+	for _, a := range append(r.done, r.failed) {
+		switch a.(type) {
+		case podplan.Furnish, podplan.Release, nil:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 type hook struct {

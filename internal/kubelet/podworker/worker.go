@@ -52,9 +52,10 @@ type life struct {
 	waits   map[string]podstatus.Why // why containers do not run
 	waitOf  map[string]string        // id of the container that is said of; empty for none
 	told    told
-	ended   bool // this very look found that the containers have ended by themselves
-	objects bool // volumes have to be brought up to date
-	over    bool // the plan is done: nothing is left to do for this wish
+	ended   bool    // this very look found that the containers have ended by themselves
+	objects bool    // volumes have to be brought up to date
+	about   *v1.Pod // whose labels and annotations they show
+	over    bool    // the plan is done: nothing is left to do for this wish
 }
 
 func newWorker(p *Pool, n Wish) *worker {

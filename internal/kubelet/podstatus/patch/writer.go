@@ -37,6 +37,7 @@ type entry struct {
 	status v1.PodStatus
 	since  time.Time // of the oldest change not written
 	queued bool
+	busy   bool // somebody writes it now
 	finish bool // delete the object after the status
 	after  time.Time
 	delay  time.Duration
@@ -102,25 +103,42 @@ func (w *Writer) enqueue(uid types.UID, e *entry) {
 	}
 	e.queued = true
 	w.queue = append(w.queue, uid)
+	w.ring()
+}
+
+func (w *Writer) ring() {
 	select {
 	case w.bell <- struct{}{}:
 	default:
 	}
 }
 
+// writers is how many statuses are written side by side; those of one Pod follow each other.
+const writers = 8
+
 // Run writes until ctx ends, then makes one last attempt at what is left.
 func (w *Writer) Run(ctx context.Context) error {
+	slots := make(chan struct{}, writers)
+	var wg sync.WaitGroup
 	for {
-		wait := w.round(ctx)
+		uid, wait := w.next()
+		if uid != "" {
+			slots <- struct{}{}
+			wg.Add(1)
+			go func() {
+				defer func() { <-slots; wg.Done() }()
+				w.one(ctx, uid)
+			}()
+			continue
+		}
 		var timer <-chan time.Time
 		if wait > 0 {
 			timer = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			w.round(last)
-			cancel()
+			wg.Wait()
+			w.last(ctx)
 			return nil
 		case <-w.bell:
 		case <-timer:
@@ -128,40 +146,49 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// round writes everything that is due and returns how long to wait for the rest; 0 when there is none.
-func (w *Writer) round(ctx context.Context) (wait time.Duration) {
-	w.mu.Lock()
-	queue := w.queue
-	w.queue = nil
-	w.mu.Unlock()
-	for i, uid := range queue {
-		if ctx.Err() != nil {
-			w.mu.Lock()
-			w.queue = append(queue[i:len(queue):len(queue)], w.queue...)
-			w.mu.Unlock()
-			return 0
-		}
-		if left := w.one(ctx, uid); left > 0 && (wait == 0 || left < wait) {
-			wait = left
-		}
+// last writes what is left when the kubelet ends.
+func (w *Writer) last(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	for uid, _ := w.next(); uid != "" && ctx.Err() == nil; uid, _ = w.next() {
+		w.one(ctx, uid)
 	}
-	return wait
 }
 
-// one writes one Pod's status, and deletes the Pod if that was asked for; it returns how long to wait before the next try.
-func (w *Writer) one(ctx context.Context, uid types.UID) time.Duration {
+// next takes the first Pod that has something to write, nobody writing, and no delay left; else it returns how long to wait, 0 when there is nothing.
+func (w *Writer) next() (uid types.UID, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var rest []types.UID
+	for i, id := range w.queue {
+		e := w.entries[id]
+		if e == nil {
+			continue
+		}
+		left := time.Until(e.after)
+		if e.busy || left > 0 {
+			if !e.busy && (wait == 0 || left < wait) {
+				wait = left
+			}
+			rest = append(rest, id)
+			continue
+		}
+		e.busy, e.queued = true, false
+		w.queue = append(rest, w.queue[i+1:]...)
+		return id, 0
+	}
+	w.queue = rest
+	return "", wait
+}
+
+// one writes one Pod's status, and deletes the Pod if that was asked for.
+func (w *Writer) one(ctx context.Context, uid types.UID) {
 	w.mu.Lock()
 	e := w.entries[uid]
 	if e == nil {
 		w.mu.Unlock()
-		return 0
+		return
 	}
-	if left := time.Until(e.after); left > 0 {
-		w.queue = append(w.queue, uid)
-		w.mu.Unlock()
-		return left
-	}
-	e.queued = false
 	base, status, since, finish := e.base, e.status, e.since, e.finish
 	e.since = time.Time{}
 	w.mu.Unlock()
@@ -172,6 +199,8 @@ func (w *Writer) one(ctx context.Context, uid types.UID) time.Duration {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.ring()
+	e.busy = false
 	if written != nil && (newer(written, e.base) || written.ResourceVersion == "") {
 		e.base = written
 	}
@@ -180,23 +209,23 @@ func (w *Writer) one(ctx context.Context, uid types.UID) time.Duration {
 		// The object is gone, or another one has its name: the watch will say so.
 		klog.FromContext(ctx).V(2).Info("Status is not wanted any more", "pod", klog.KObj(base), "err", err)
 	case err != nil:
-		e.delay = min(max(2*e.delay, 100*time.Millisecond), 10*time.Second)
-		e.after = time.Now().Add(e.delay)
-		if e.since.IsZero() || since.Before(e.since) {
-			e.since = since
-		}
-		if !e.queued {
-			e.queued = true
-			w.queue = append(w.queue, uid)
-		}
-		klog.FromContext(ctx).Error(err, "Cannot write the Pod's status, trying again", "pod", klog.KObj(base), "after", e.delay)
-		return e.delay
+		w.again(ctx, e, since, err)
 	case written != nil:
 		e.delay, e.after = 0, time.Time{}
 		rev, _ := strconv.ParseInt(written.ResourceVersion, 10, 64) // 0 when it is no number
 		w.journal.Put(ref(base), journal.StatusWritten{Revision: rev, Took: journal.Took(time.Since(since))})
 	}
-	return 0
+}
+
+// again puts a failed write off.
+func (w *Writer) again(ctx context.Context, e *entry, since time.Time, err error) {
+	e.delay = min(max(2*e.delay, 100*time.Millisecond), 10*time.Second)
+	e.after = time.Now().Add(e.delay)
+	w.enqueue(e.base.UID, e)
+	e.since = since
+	if ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Cannot write the Pod's status, trying again", "pod", klog.KObj(e.base), "after", e.delay)
+	}
 }
 
 // write patches the status; nil without an error when there is nothing to change.
