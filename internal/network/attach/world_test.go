@@ -67,23 +67,23 @@ func newWorld(t *testing.T, cidr string) *world {
 		if err := netlink.LinkAdd(veth); err != nil {
 			return err
 		}
-		return setUp("lo", "", "uplink", hostIP, neighbourIP)
+		return setUp(hostIP, neighbourIP)
 	})
-	w.in(w.neighbour, func() error { return setUp("lo", "", "uplink", neighbourIP, "") })
+	w.in(w.neighbour, func() error { return setUp(neighbourIP, "") })
 	w.ensure()
 	return w
 }
 
-// setUp brings up the loopback, and a link with address and default route.
-func setUp(lo, _, link, ip, gateway string) error {
-	l, err := netlink.LinkByName(lo)
+// setUp brings up the loopback, and the uplink with address and default route.
+func setUp(ip, gateway string) error {
+	l, err := netlink.LinkByName("lo")
 	if err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(l); err != nil {
 		return err
 	}
-	if l, err = netlink.LinkByName(link); err != nil {
+	if l, err = netlink.LinkByName("uplink"); err != nil {
 		return err
 	}
 	if err := netlink.AddrAdd(l, network.Address(netip.MustParseAddr(ip), 24)); err != nil {
