@@ -188,6 +188,7 @@ func (n *nodeRole) build() (*parts, error) {
 	o := n.tls.options
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
 	o.Configz = func() any { return n.config }
+	o.Usage = serve.MachineUsage(time.Now(), func() (serve.Sample, error) { return sampleMachine(p.dataDir) })
 	server, err := serve.New(o)
 	if err != nil {
 		return nil, err

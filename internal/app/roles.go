@@ -158,7 +158,7 @@ func newScheduler(io IO) *cobra.Command {
 				return err
 			}
 			defer stop()
-			return runScheduler(ctx, cfg, config, sink)
+			return runScheduler(ctx, schedulerOptions{client: cfg, file: config, journal: sink})
 		})
 	})
 	c.Flags().StringVar(&config, "config", "", "KubeSchedulerConfiguration file")

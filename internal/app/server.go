@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
@@ -70,6 +71,9 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 		return nil, usageError{err}
 	}
 	advertise, _ := netip.ParseAddr(p.nodeIP) // checked in complete
+	if advertise.IsLoopback() {
+		advertise = netip.Addr{} // an endpoint may not be a loopback address; the server finds another one
+	}
 	kubelets, err := kubeletTransport(files)
 	if err != nil {
 		return nil, err
@@ -84,7 +88,7 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 			ServiceAccountSigning: files.ServiceAccount.Key,
 		},
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{services}},
-		Kubelets: pods.Connections{Kubelet: kubelets},
+		Kubelets: pods.Connections{Kubelet: kubelets, Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName}},
 		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
 		Access:   auth.Access(auth.Options{TokenFile: p.tokenFile, Anonymous: p.anonymous}),
 	}

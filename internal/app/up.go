@@ -172,7 +172,9 @@ func (u *upCommand) work(ctx context.Context, server *apiserver.Server, files *p
 	return together(ctx,
 		func(ctx context.Context) error { return x.run(ctx) },
 		func(ctx context.Context) error {
-			return runScheduler(ctx, server.InProcess(schedulerUser()), u.node.schedulerConfig, log.Speaker("scheduler", ""))
+
+			return runScheduler(ctx, schedulerOptions{client: server.InProcess(schedulerUser()), file: u.node.schedulerConfig, allNodes: true, journal: log.Speaker("scheduler", "")})
+
 		},
 		func(ctx context.Context) error {
 
