@@ -11,6 +11,7 @@ import (
 	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/imagelocality"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeaffinity"
@@ -109,4 +110,26 @@ func newSpread(_ context.Context, args runtime.Object, h framework.Handle) (fram
 		find = f.SelectorOf
 	}
 	return podtopologyspread.New(own, find), nil
+}
+
+// Judges makes the default profile's plugins that judge nodes, for `why`, simulations and tests: the same opinions as the scheduler's, without any that act.
+// h may be nil; with one that is a SelectorFinder, default spreading is scored too.
+func Judges(profile string, h framework.Handle) (*place.Judges, error) {
+	var seats []place.Seat
+	for _, r := range All {
+		if r.New == nil {
+			continue
+		}
+		var args runtime.Object
+		if r.Args != nil {
+			args = r.Args.New()
+			r.Args.Default(args)
+		}
+		pl, err := r.New(context.Background(), args, h)
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: %w", r.Name, err)
+		}
+		seats = append(seats, place.Seat{Plugin: pl, Weight: int64(r.Weight)})
+	}
+	return place.NewJudges(profile, seats...), nil
 }

@@ -40,13 +40,13 @@ func (*Plugin) Name() string { return Name }
 // Score sums size times spread of the images that are there, scaled to 0..100.
 func (*Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
 	images := n.GetImageStates()
-	count := int64(0)
-	var sum int64
+	if len(images) == 0 {
+		return 0, nil
+	}
+	var count, sum int64
 	total := 1
-	if len(images) > 0 {
-		if w := place.WorldOf(state); w != nil {
-			total = max(w.Len(), 1)
-		}
+	if w := place.WorldOf(state); w != nil {
+		total = max(w.Len(), 1)
 	}
 	add := func(name string) {
 		count++

@@ -1,0 +1,75 @@
+package place_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// inParallel is the runner a shell would pass.
+func inParallel(n int, do func(int)) {
+	workers := runtime.GOMAXPROCS(0)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w * n / workers; i < (w+1)*n/workers; i++ {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkPlace places, assumes and freezes again: one whole decision in memory, every node scored.
+func BenchmarkPlace(b *testing.B) {
+	for _, nodes := range []int{1000, 5000} {
+		for name, each := range map[string]func(int, func(int)){"serial": nil, "parallel": inParallel} {
+			b.Run(fmt.Sprintf("nodes=%d/%s", nodes, name), func(b *testing.B) { placing(b, nodes, each) })
+		}
+	}
+}
+
+func placing(b *testing.B, nodes int, each func(int, func(int))) {
+	w := snapshot.NewWorld()
+	for i := range nodes {
+		w.SetNode(node(fmt.Sprintf("node-%d", i), "32", "256Gi", zone(fmt.Sprintf("z%d", i%3))))
+	}
+	judges := defaultJudges(b)
+	boards := &place.Boards{}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		p := pod(fmt.Sprintf("p%d", i), "100m", "200Mi")
+		r := place.One(context.Background(), place.In{Pod: p, World: w.Freeze(), Judges: judges, Each: each, Boards: boards})
+		if !r.Fits() {
+			b.Fatal(r.Message())
+		}
+		if err := w.Assume(p, r.Winner); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRefuse is a Pod that fits nowhere, with the fact for the journal.
+func BenchmarkRefuse(b *testing.B) {
+	w := snapshot.NewWorld()
+	for i := range 5000 {
+		w.SetNode(node(fmt.Sprintf("node-%d", i), "1", "1Gi"))
+	}
+	judges, boards := defaultJudges(b), &place.Boards{}
+	p := pod("p", "2", "1Gi", func(p *v1.Pod) {})
+	b.ReportAllocs()
+	for b.Loop() {
+		r := place.One(context.Background(), place.In{Pod: p, World: w.Freeze(), Judges: judges, Boards: boards})
+		if f := r.Fact(); len(f.Refusals) != place.Full {
+			b.Fatal(f)
+		}
+	}
+}
