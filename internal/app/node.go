@@ -10,7 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
@@ -141,6 +144,7 @@ type parts struct {
 	kubelet *kubelet.Kubelet
 	server  *serve.Server
 	report  *nodestatus.Reporter
+	close   func()
 }
 
 // build joins the kubelet with its hands.
@@ -170,7 +174,9 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	recorder, stopEvents := nodeEvents(n.client, p.nodeName)
 	report, err := nodestatus.New(nodestatus.Options{
+		Events: recorder,
 		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: int64(n.config.MaxPods),
 		Identity: nodestatus.Identity{
 			Name: p.nodeName, Labels: n.labels, Taints: n.taints,
@@ -193,7 +199,7 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parts{k, server, report}, nil
+	return &parts{k, server, report, stopEvents}, nil
 }
 
 func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
@@ -220,6 +226,7 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 
 // run works until ctx ends.
 func (x *parts) run(ctx context.Context) error {
+	defer x.close()
 	return together(ctx,
 		func(ctx context.Context) error { return x.server.Run(ctx) },
 		func(ctx context.Context) error { return x.report.Run(ctx) },
@@ -264,4 +271,29 @@ func clientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.UserAgent = -1, agent
 	return kubernetes.NewForConfig(own)
+}
+
+// nodeEvents writes the node's own events, as its kubelet.
+func nodeEvents(client kubernetes.Interface, node string) (record.EventRecorder, func()) {
+	b := record.NewBroadcaster()
+	b.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events(v1.NamespaceAll)})
+	return b.NewRecorder(scheme.Scheme, v1.EventSource{Component: "kubelet", Host: node}), b.Shutdown
+}
+
+// sampleMachine measures this machine for /stats/summary.
+func sampleMachine(dataDir string) (serve.Sample, error) {
+	u, err := proc.Sample("/")
+	if err != nil {
+		return serve.Sample{}, err
+	}
+	d, err := proc.StatFS(dataDir)
+	if err != nil {
+		return serve.Sample{}, err
+	}
+	return serve.Sample{
+		At: u.At, CPUNanoseconds: u.CPUNanoseconds,
+		MemoryAvailable: u.MemoryAvailable, MemoryUsed: u.MemoryUsed, MemoryWorkingSet: u.MemoryWorkingSet, MemoryRSS: u.MemoryRSS,
+		Processes: int64(u.Processes), MaxProcesses: int64(u.MaxProcesses), Swap: u.SwapUsed,
+		DiskCapacity: d.CapacityBytes, DiskAvailable: d.AvailableBytes, DiskUsed: d.UsedBytes, Inodes: d.Inodes, InodesFree: d.InodesFree,
+	}, nil
 }

@@ -109,7 +109,7 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 	c.args = append([]string{"up", "--data-dir", dir, "--node-name", "node-1",
 		"--secure-port", fmt.Sprint(freePort(t)), "--kubelet-port", fmt.Sprint(freePort(t)),
 		"--bridge", fmt.Sprintf("gt%d", n), "--pod-cidr", fmt.Sprintf("10.%d.0.0/16", 130+n%100),
-		"-v=2"}, flags...)
+		"--node-ip", "127.0.0.1", "-v=2"}, flags...)
 	t.Cleanup(c.remove)
 	return c
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -214,3 +215,7 @@ spec:
     command: ["sh", "-c", "x=a; while true; do x=$x$x; done"]
     resources: {limits: {memory: 16Mi}}
 `
+
+func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+func port(l net.Listener) string { return fmt.Sprint(l.Addr().(*net.TCPAddr).Port) }
