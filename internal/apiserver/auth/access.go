@@ -106,11 +106,11 @@ func (s *stack) access() (*apiserver.Access, error) {
 	if err := s.authorize(out); err != nil {
 		return nil, err
 	}
-	out.Wrap = registryrbac.Guard(s.deps.Lookup, out.Authorizer)
+	// Reviews of tokens ask these, and never what the server adds later: it believes in-process clients, whoever's token they ask about.
+	judges := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer, Resolver: out.RuleResolver}
+	out.Wrap = registryrbac.Guard(s.deps.Lookup, judges.Authorizer)
 	out.Storages = func() (map[schema.GroupVersionResource]rest.Storage, error) {
-		all := registryauth.Storages(registryauth.Deps{
-			Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer, Resolver: out.RuleResolver,
-		})
+		all := registryauth.Storages(judges)
 		if s.issuer != nil {
 			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewToken(serviceaccounts.Deps{
 				Lookup: s.deps.Lookup, Issuer: s.issuer, Audiences: s.audiences,

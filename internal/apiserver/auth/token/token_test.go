@@ -55,7 +55,9 @@ func found[T any](o *T, kind string) (*T, error) {
 func (w *world) ServiceAccount(context.Context, string, string) (*corev1.ServiceAccount, error) {
 	return found(w.account, "serviceaccounts")
 }
-func (w *world) Pod(context.Context, string, string) (*corev1.Pod, error) { return found(w.pod, "pods") }
+func (w *world) Pod(context.Context, string, string) (*corev1.Pod, error) {
+	return found(w.pod, "pods")
+}
 func (w *world) Secret(context.Context, string, string) (*corev1.Secret, error) {
 	return found(w.secret, "secrets")
 }

@@ -1,0 +1,612 @@
+package admission_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	own "github.com/gantry-project/gantry/internal/apiserver/admission"
+)
+
+// plugin makes a plugin over a world of objects; who holds group "signers" may do everything to signers.
+func plugin(t *testing.T, name string, world ...runtime.Object) admission.Interface {
+	t.Helper()
+	for _, p := range own.Plugins(own.Options{ProtectStorage: true}) {
+		if p.Name != name {
+			continue
+		}
+		out, err := p.Factory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := fake.NewSimpleClientset(world...)
+		f := informers.NewSharedInformerFactory(c, 0)
+		if w, ok := out.(initializer.WantsExternalKubeClientSet); ok {
+			w.SetExternalKubeClientSet(c)
+		}
+		if w, ok := out.(initializer.WantsExternalKubeInformerFactory); ok {
+			w.SetExternalKubeInformerFactory(f)
+		}
+		if w, ok := out.(initializer.WantsAuthorizer); ok {
+			w.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if slices.Contains(a.GetUser().GetGroups(), "signers") {
+					return authorizer.DecisionAllow, "", nil
+				}
+				return authorizer.DecisionNoOpinion, "", nil
+			}))
+		}
+		if v, ok := out.(admission.InitializationValidator); ok {
+			if err := v.ValidateInitialization(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		f.Start(ctx.Done())
+		f.WaitForCacheSync(ctx.Done())
+		return out
+	}
+	t.Fatalf("no plugin %s", name)
+	return nil
+}
+
+// write is one request.
+type write struct {
+	obj, old runtime.Object
+	sub      string
+	op       admission.Operation // default Create, Update with old
+	by       user.Info
+	resource string // default from the object's kind
+	name     string
+}
+
+func (w write) attributes(t *testing.T) admission.Attributes {
+	t.Helper()
+	o := w.obj
+	if o == nil {
+		o = w.old
+	}
+	gvks, _, err := scheme.Scheme.ObjectKinds(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvr, _ := meta.UnsafeGuessKindToResource(gvks[0])
+	if w.resource != "" {
+		gvr = schema.GroupVersionResource{Version: "v1", Resource: w.resource}
+	}
+	m, err := meta.Accessor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := w.op
+	switch {
+	case op != "":
+	case w.old != nil:
+		op = admission.Update
+	default:
+		op = admission.Create
+	}
+	if w.by == nil {
+		w.by = &user.DefaultInfo{Name: "somebody"}
+	}
+	name := w.name
+	if name == "" {
+		name = m.GetName()
+	}
+	return admission.NewAttributesRecord(w.obj, w.old, gvks[0], m.GetNamespace(), name, gvr, w.sub, op, nil, false, w.by)
+}
+
+// run passes a write through the mutating, then the validating half.
+func run(t *testing.T, p admission.Interface, w write) error {
+	t.Helper()
+	a := w.attributes(t)
+	if !p.Handles(a.GetOperation()) {
+		return nil
+	}
+	if m, ok := p.(admission.MutationInterface); ok {
+		if err := m.Admit(t.Context(), a, nil); err != nil {
+			return err
+		}
+	}
+	if v, ok := p.(admission.ValidationInterface); ok {
+		return v.Validate(t.Context(), a, nil)
+	}
+	return nil
+}
+
+func expect(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func pod(change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "i"}}, Containers: []corev1.Container{{Name: "c"}},
+	}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func account(name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+}
+
+func list(kv ...string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i := 0; i < len(kv); i += 2 {
+		out[corev1.ResourceName(kv[i])] = resource.MustParse(kv[i+1])
+	}
+	return out
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// row: API-38
+func TestDefaultTolerationSeconds(t *testing.T) {
+	p := plugin(t, "DefaultTolerationSeconds")
+	cases := map[string]struct {
+		have []corev1.Toleration
+		want int
+	}{
+		"none":                  {nil, 2},
+		"one of its own":        {[]corev1.Toleration{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr(int64(5))}}, 2},
+		"everything":            {[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, 1},
+		"everything NoSchedule": {[]corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, 3},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := pod(func(p *corev1.Pod) { p.Spec.Tolerations = c.have })
+			expect(t, run(t, p, write{obj: o}), "")
+			if len(o.Spec.Tolerations) != c.want {
+				t.Errorf("tolerations %v", o.Spec.Tolerations)
+			}
+		})
+	}
+}
+
+// row: API-39
+func TestPriority(t *testing.T) {
+	never := corev1.PreemptNever
+	class := func(name string, value int32, def bool) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: def}
+	}
+	calm := class("calm", 5, false)
+	calm.PreemptionPolicy = &never
+	p := plugin(t, "Priority", class("high", 100, false), class("std", 7, true), calm)
+	cases := map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+		value  int32
+		policy corev1.PreemptionPolicy
+	}{
+		"named":                 {func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }, "", 100, corev1.PreemptLowerPriority},
+		"default":               {func(*corev1.Pod) {}, "", 7, corev1.PreemptLowerPriority},
+		"never preempts":        {func(p *corev1.Pod) { p.Spec.PriorityClassName = "calm" }, "", 5, never},
+		"system without object": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }, "", 2000000000, corev1.PreemptLowerPriority},
+		"unknown":               {func(p *corev1.Pod) { p.Spec.PriorityClassName = "x" }, "no PriorityClass with name x was found", 0, ""},
+		"own number":            {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(9)) }, "the integer value of priority (9) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name", 0, ""},
+		"same number":           {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(7)) }, "", 7, corev1.PreemptLowerPriority},
+		"own policy": {func(p *corev1.Pod) {
+			p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = "calm", ptr(corev1.PreemptLowerPriority)
+		}, "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority admission controller computed Never", 0, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := pod(c.change)
+			expect(t, run(t, p, write{obj: o}), c.want)
+			if c.want == "" && (*o.Spec.Priority != c.value || *o.Spec.PreemptionPolicy != c.policy) {
+				t.Errorf("%d %s", *o.Spec.Priority, *o.Spec.PreemptionPolicy)
+			}
+		})
+	}
+	old := pod(func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(3)) })
+	now := pod()
+	expect(t, run(t, p, write{obj: now, old: old}), "")
+	if now.Spec.Priority == nil || *now.Spec.Priority != 3 {
+		t.Error("an update lost the priority")
+	}
+	expect(t, run(t, p, write{obj: class("second", 1, true), resource: "priorityclasses"}), "")
+	second := class("second", 1, true)
+	a := admission.NewAttributesRecord(second, nil, schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), "", "second",
+		schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "", admission.Create, nil, false, nil)
+	expect(t, p.(admission.ValidationInterface).Validate(t.Context(), a, nil), "PriorityClass std is already marked as default. Only one default can exist")
+}
+
+func TestServiceAccountMounts(t *testing.T) {
+	plain, off := account("default"), account("off")
+	plain.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	off.AutomountServiceAccountToken = ptr(false)
+	p := plugin(t, "ServiceAccount", plain, off)
+
+	o := pod()
+	expect(t, run(t, p, write{obj: o}), "")
+	if o.Spec.ServiceAccountName != "default" || o.Spec.DeprecatedServiceAccount != "default" || o.Spec.ImagePullSecrets[0].Name != "pull" {
+		t.Errorf("%+v", o.Spec)
+	}
+	v := o.Spec.Volumes[0]
+	if !strings.HasPrefix(v.Name, "kube-api-access-") || len(v.Name) != len("kube-api-access-")+5 || *v.Projected.DefaultMode != 0o644 ||
+		*v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds != 3607 || v.Projected.Sources[1].ConfigMap.Name != "kube-root-ca.crt" ||
+		v.Projected.Sources[2].DownwardAPI.Items[0].FieldRef.FieldPath != "metadata.namespace" {
+		t.Errorf("%+v", v)
+	}
+	for _, c := range []corev1.Container{o.Spec.InitContainers[0], o.Spec.Containers[0]} {
+		if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].Name != v.Name || !c.VolumeMounts[0].ReadOnly {
+			t.Errorf("%s mounts %v", c.Name, c.VolumeMounts)
+		}
+	}
+	mounts := func(change func(*corev1.Pod)) int {
+		o := pod(change)
+		expect(t, run(t, p, write{obj: o}), "")
+		return len(o.Spec.Volumes)
+	}
+	if n := mounts(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "off" }); n != 0 {
+		t.Error("mounted although the account says no")
+	}
+	if n := mounts(func(p *corev1.Pod) {
+		p.Spec.ServiceAccountName, p.Spec.AutomountServiceAccountToken = "off", ptr(true)
+	}); n != 1 {
+		t.Error("not mounted although the Pod says yes")
+	}
+	if n := mounts(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = ptr(false) }); n != 0 {
+		t.Error("mounted although the Pod says no")
+	}
+	own := corev1.VolumeMount{Name: "mine", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
+	if n := mounts(func(p *corev1.Pod) {
+		p.Spec.InitContainers, p.Spec.Containers[0].VolumeMounts = nil, []corev1.VolumeMount{own}
+	}); n != 0 {
+		t.Error("mounted over the Pod's own")
+	}
+}
+
+func TestServiceAccountRefuses(t *testing.T) {
+	strict := account("strict")
+	strict.Annotations = map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}
+	strict.Secrets = []corev1.ObjectReference{{Name: "listed"}}
+	p := plugin(t, "ServiceAccount", account("default"), strict)
+	mirror := func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+	secret := func(name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.ServiceAccountName = "strict"
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}}}
+		}
+	}
+	for name, c := range map[string]struct {
+		obj  *corev1.Pod
+		want string
+	}{
+		"absent account":      {pod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "gone" }), `pods "p" is forbidden: error looking up service account ns/gone: serviceaccounts "gone" not found`},
+		"mirror":              {pod(mirror), ""},
+		"mirror with account": {pod(mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }), "a mirror pod may not reference service accounts"},
+		"mirror with secret":  {pod(mirror, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} }), "a mirror pod may not reference secrets"},
+		"secret listed":       {pod(secret("listed")), ""},
+		"secret not listed":   {pod(secret("other")), `volume with secret.secretName="other" is not allowed because service account strict does not reference that secret`},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, run(t, p, write{obj: c.obj}), c.want) })
+	}
+}
+
+func TestLimitRanger(t *testing.T) {
+	limits := func(items ...corev1.LimitRangeItem) *corev1.LimitRange {
+		return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lr"}, Spec: corev1.LimitRangeSpec{Limits: items}}
+	}
+	with := func(requests, limits corev1.ResourceList) *corev1.Pod {
+		return pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers = nil
+			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: requests, Limits: limits}
+		})
+	}
+	item := func(t corev1.LimitType, f func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
+		i := corev1.LimitRangeItem{Type: t}
+		f(&i)
+		return i
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}, Spec: corev1.PersistentVolumeClaimSpec{
+		Resources: corev1.VolumeResourceRequirements{Requests: list("storage", "1Gi")},
+	}}
+	for name, c := range map[string]struct {
+		limits corev1.LimitRangeItem
+		obj    runtime.Object
+		want   string
+	}{
+		"pod over the limit":  {item("Pod", func(i *corev1.LimitRangeItem) { i.Max = list("memory", "2Gi") }), with(nil, list("memory", "3Gi")), `pods "p" is forbidden: maximum memory usage per Pod is 2Gi, but limit is 3Gi`},
+		"pod without limit":   {item("Pod", func(i *corev1.LimitRangeItem) { i.Max = list("memory", "2Gi") }), with(nil, nil), "maximum memory usage per Pod is 2Gi.  No limit is specified"},
+		"container too small": {item("Container", func(i *corev1.LimitRangeItem) { i.Min = list("cpu", "100m") }), with(list("cpu", "50m"), nil), "minimum cpu usage per Container is 100m, but request is 50m"},
+		"no request":          {item("Container", func(i *corev1.LimitRangeItem) { i.Min = list("cpu", "100m") }), with(nil, nil), "minimum cpu usage per Container is 100m.  No request is specified"},
+		"ratio":               {item("Container", func(i *corev1.LimitRangeItem) { i.MaxLimitRequestRatio = list("cpu", "2") }), with(list("cpu", "100m"), list("cpu", "500m")), "cpu max limit to request ratio per Container is 2, but provided ratio is 5.000000"},
+		"two limits broken":   {item("Container", func(i *corev1.LimitRangeItem) { i.Max = list("cpu", "1", "memory", "1Gi") }), with(nil, list("cpu", "2", "memory", "2Gi")), "[maximum cpu usage per Container is 1, but limit is 2, maximum memory usage per Container is 1Gi, but limit is 2Gi]"},
+		"claim":               {item("PersistentVolumeClaim", func(i *corev1.LimitRangeItem) { i.Max = list("storage", "1Mi") }), claim, `maximum storage usage per PersistentVolumeClaim is 1Mi, but request is 1Gi`},
+		"fits":                {item("Container", func(i *corev1.LimitRangeItem) { i.Max, i.Min = list("cpu", "1"), list("cpu", "10m") }), with(list("cpu", "1"), list("cpu", "1")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, run(t, plugin(t, "LimitRanger", limits(c.limits)), write{obj: c.obj}), c.want)
+		})
+	}
+	o := pod()
+	o.Spec.Containers[0].Resources.Limits = list("cpu", "3")
+	p := plugin(t, "LimitRanger", limits(item("Container", func(i *corev1.LimitRangeItem) {
+		i.Default, i.DefaultRequest = list("cpu", "1", "memory", "1Gi"), list("cpu", "100m")
+	})))
+	expect(t, run(t, p, write{obj: o}), "")
+	want := "LimitRanger plugin set: cpu request for container c; memory limit for container c; cpu request for init container i; cpu, memory limit for init container i"
+	if got := o.Annotations["kubernetes.io/limit-ranger"]; got != want {
+		t.Errorf("annotation %q", got)
+	}
+	if q := o.Spec.Containers[0].Resources.Limits["cpu"]; q.String() != "3" {
+		t.Errorf("the Pod's own limit was overwritten with %s", q.String())
+	}
+}
+
+func TestRuntimeClass(t *testing.T) {
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Handler: "vm",
+		Overhead:   &nodev1.Overhead{PodFixed: list("memory", "64Mi")},
+		Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{"vm": "yes"}, Tolerations: []corev1.Toleration{{Key: "vm", Operator: corev1.TolerationOpExists}}},
+	}
+	p := plugin(t, "RuntimeClass", class)
+	named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.RuntimeClassName = &name } }
+	o := pod(named("vm"))
+	expect(t, run(t, p, write{obj: o}), "")
+	if q := o.Spec.Overhead["memory"]; q.String() != "64Mi" || o.Spec.NodeSelector["vm"] != "yes" || len(o.Spec.Tolerations) != 1 {
+		t.Errorf("%+v", o.Spec)
+	}
+	for name, c := range map[string]struct {
+		obj  *corev1.Pod
+		want string
+	}{
+		"unknown":            {pod(named("x")), `pod rejected: RuntimeClass "x" not found`},
+		"other overhead":     {pod(named("vm"), func(p *corev1.Pod) { p.Spec.Overhead = list("memory", "1Mi") }), "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"},
+		"overhead, no class": {pod(func(p *corev1.Pod) { p.Spec.Overhead = list("memory", "1Mi") }), "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"},
+		"other node":         {pod(named("vm"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"vm": "no"} }), "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no"},
+		"no class":           {pod(), ""},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, run(t, p, write{obj: c.obj}), c.want) })
+	}
+}
+
+func TestStorage(t *testing.T) {
+	class := func(name string, def bool, grow *bool) *storagev1.StorageClass {
+		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, AllowVolumeExpansion: grow}
+		if def {
+			c.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+		}
+		return c
+	}
+	claim := func(class *string, size string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: list("storage", size)},
+		}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
+	}
+	world := []runtime.Object{class("b", true, nil), class("a", true, nil), class("grows", false, ptr(true)), class("fixed", false, ptr(false))}
+	o := claim(nil, "1Gi", "")
+	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), write{obj: o}), "")
+	if o.Spec.StorageClassName == nil || *o.Spec.StorageClassName != "a" {
+		t.Errorf("class %v", o.Spec.StorageClassName)
+	}
+	none := claim(ptr(""), "1Gi", "")
+	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), write{obj: none}), "")
+	if *none.Spec.StorageClassName != "" {
+		t.Error("a claim that wants no class was given one")
+	}
+	resize := plugin(t, "PersistentVolumeClaimResize", world...)
+	for name, c := range map[string]struct {
+		old, now *corev1.PersistentVolumeClaim
+		want     string
+	}{
+		"grows":     {claim(ptr("grows"), "1Gi", corev1.ClaimBound), claim(ptr("grows"), "2Gi", corev1.ClaimBound), ""},
+		"fixed":     {claim(ptr("fixed"), "1Gi", corev1.ClaimBound), claim(ptr("fixed"), "2Gi", corev1.ClaimBound), "only dynamically provisioned pvc can be resized"},
+		"not bound": {claim(ptr("grows"), "1Gi", corev1.ClaimPending), claim(ptr("grows"), "2Gi", ""), "Only bound persistent volume claims can be expanded"},
+		"unchanged": {claim(ptr("fixed"), "1Gi", ""), claim(ptr("fixed"), "1Gi", ""), ""},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, run(t, resize, write{obj: c.now, old: c.old}), c.want) })
+	}
+	inUse := plugin(t, "StorageObjectInUseProtection")
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	expect(t, run(t, inUse, write{obj: o}), "")
+	expect(t, run(t, inUse, write{obj: pv}), "")
+	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers, []string{"kubernetes.io/pv-protection"}) {
+		t.Errorf("%v %v", o.Finalizers, pv.Finalizers)
+	}
+}
+
+func request(t *testing.T, groups ...string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "u", Organization: groups}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+func TestCertificates(t *testing.T) {
+	csr := func(signer string, groups ...string) *certificatesv1.CertificateSigningRequest {
+		return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Request: request(t, groups...)}}
+	}
+	signed := csr("example.com/a")
+	signed.Status.Certificate = []byte("x")
+	broken := csr(certificatesv1.KubeAPIServerClientSignerName)
+	broken.Spec.Request = []byte("x")
+	may, not := &user.DefaultInfo{Name: "s", Groups: []string{"signers"}}, &user.DefaultInfo{Name: "n"}
+	for name, c := range map[string]struct {
+		plugin string
+		write  write
+		want   string
+	}{
+		"approve":          {"CertificateApproval", write{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: may}, ""},
+		"may not approve":  {"CertificateApproval", write{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "approval", by: not}, `user not permitted to approve requests with signerName "example.com/a"`},
+		"may not sign":     {"CertificateSigning", write{obj: signed, old: csr("example.com/a"), sub: "status", by: not}, `user not permitted to sign requests with signerName "example.com/a"`},
+		"sign":             {"CertificateSigning", write{obj: signed, old: csr("example.com/a"), sub: "status", by: may}, ""},
+		"another status":   {"CertificateSigning", write{obj: csr("example.com/a"), old: csr("example.com/a"), sub: "status", by: not}, ""},
+		"master":           {"CertificateSubjectRestriction", write{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "system:masters")}, "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
+		"no master":        {"CertificateSubjectRestriction", write{obj: csr(certificatesv1.KubeAPIServerClientSignerName, "dev")}, ""},
+		"not parsed":       {"CertificateSubjectRestriction", write{obj: broken}, "failed to parse CSR"},
+		"master elsewhere": {"CertificateSubjectRestriction", write{obj: csr("example.com/a", "system:masters")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, run(t, plugin(t, c.plugin), c.write), c.want) })
+	}
+}
+
+// row: SEC-06
+func TestPodSecurity(t *testing.T) {
+	ns := func(level string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+	}
+	privileged := pod(func(p *corev1.Pod) {
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
+	})
+	for name, c := range map[string]struct {
+		level string
+		obj   *corev1.Pod
+		want  string
+	}{
+		"restricted":         {"restricted", pod(), `pods "p" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (containers "i", "c" must set securityContext.allowPrivilegeEscalation=false)`},
+		"baseline":           {"baseline", pod(), ""},
+		"privileged by base": {"baseline", privileged, `violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)`},
+		"privileged is free": {"privileged", privileged, ""},
+		"windows is not linux": {"restricted", pod(func(p *corev1.Pod) {
+			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
+		}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, run(t, plugin(t, "PodSecurity", ns(c.level)), write{obj: c.obj}), c.want)
+		})
+	}
+}
+
+func TestTaintNodes(t *testing.T) {
+	p := plugin(t, "TaintNodesByCondition")
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	for range 2 {
+		expect(t, run(t, p, write{obj: n}), "")
+	}
+	if len(n.Spec.Taints) != 1 || n.Spec.Taints[0].ToString() != "node.kubernetes.io/not-ready:NoSchedule" {
+		t.Errorf("taints %v", n.Spec.Taints)
+	}
+}
+
+func TestNodeRestriction(t *testing.T) {
+	agent := &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}}
+	node := func(name string, change ...func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-uid"}}
+		for _, f := range change {
+			f(n)
+		}
+		return n
+	}
+	bound := func(to string) *corev1.Pod {
+		return pod(func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "pod-uid", to })
+	}
+	mirror := func(change ...func(*corev1.Pod)) *corev1.Pod {
+		return pod(append([]func(*corev1.Pod){func(p *corev1.Pod) {
+			p.Annotations, p.Spec.NodeName = map[string]string{corev1.MirrorPodAnnotationKey: "x"}, "n1"
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "node-uid", Controller: ptr(true)}}
+		}}, change...)...)
+	}
+	label := func(k string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Labels = map[string]string{k: "x"} }
+	}
+	token := func(uid string) *authenticationv1.TokenRequest {
+		return &authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default"}, Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "p", UID: types.UID(uid)},
+		}}
+	}
+	lease := func(ns, name string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	}
+	here := []runtime.Object{node("n1"), bound("n1")}
+	elsewhere := []runtime.Object{node("n1"), bound("n2")}
+	for name, c := range map[string]struct {
+		world []runtime.Object
+		write write
+		want  string
+	}{
+		"others are free":         {here, write{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
+		"own node":                {here, write{obj: node("n1")}, ""},
+		"another node":            {here, write{obj: node("n2")}, `node "n1" is not allowed to modify node "n2"`},
+		"own labels":              {here, write{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
+		"label of any domain":     {here, write{obj: node("n1", label("example.com/x"))}, ""},
+		"role label":              {here, write{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
+		"restricted label":        {here, write{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
+		"label later":             {here, write{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, `node "n1" is not allowed to modify labels: foo.k8s.io/x`},
+		"taints":                  {here, write{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
+		"owners":                  {here, write{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
+		"delete another":          {here, write{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
+		"no mirror":               {here, write{obj: pod()}, `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
+		"mirror":                  {here, write{obj: mirror()}, ""},
+		"mirror elsewhere":        {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, `node "n1" can only create pods with spec.nodeName set to itself`},
+		"mirror without owner":    {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })}, "owner reference set to itself"},
+		"mirror of an old node":   {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch: expected old got node-uid"},
+		"mirror with secret":      {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })}, "can not create pods that reference secrets"},
+		"delete its pod":          {here, write{old: bound("n1"), op: admission.Delete}, ""},
+		"delete another's pod":    {elsewhere, write{old: bound("n2"), op: admission.Delete}, `node "n1" can only delete pods with spec.nodeName set to itself`},
+		"status":                  {here, write{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
+		"status of another's":     {here, write{obj: bound("n1"), old: bound("n2"), sub: "status"}, "can only update pod status for pods with spec.nodeName set to itself"},
+		"labels by status":        {here, write{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"), sub: "status"}, "cannot update labels through pod status"},
+		"exec":                    {here, write{obj: bound("n1"), sub: "exec"}, `unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
+		"token":                   {here, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, ""},
+		"token without uid":       {here, write{obj: token(""), sub: "token", resource: "serviceaccounts"}, "node requested token with a pod binding without a uid"},
+		"token of a pod gone by":  {here, write{obj: token("old"), sub: "token", resource: "serviceaccounts"}, "does not match the UID in record"},
+		"token of another's pod":  {elsewhere, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
+		"lease":                   {here, write{obj: lease("kube-node-lease", "n1")}, ""},
+		"another's lease":         {here, write{obj: lease("kube-node-lease", "n2")}, "can only access node lease with the same name as the requesting node"},
+		"lease elsewhere":         {here, write{obj: lease("ns", "n1")}, `can only access leases in the "kube-node-lease" system namespace`},
+		"nameless node":           {here, write{obj: node("n1"), by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
+		"claim by another subres": {here, write{obj: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}, "may only update PVC status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.write.by == nil {
+				c.write.by = agent
+			}
+			expect(t, run(t, plugin(t, "NodeRestriction", c.world...), c.write), c.want)
+		})
+	}
+}
+
+func TestPluginsKeepUpstreamsNamesAndStorageProtectionIsAWish(t *testing.T) {
+	var names []string
+	for _, p := range own.Plugins(own.Options{}) {
+		names = append(names, p.Name)
+	}
+	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("plugins %s", got)
+	}
+}
