@@ -26,6 +26,8 @@ type State struct {
 	Gateways []netip.Addr
 	// Freed counts leases of sandboxes that were gone.
 	Freed int
+	// Warning is what of the host's own settings stands in the Pods' way, with the remedy; empty when nothing does.
+	Warning string
 }
 
 // confName sorts before what people usually call theirs.
@@ -78,6 +80,9 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	})
 	if err != nil {
 		return State{}, err
+	}
+	if why := dropsForwarded(ctx); why != "" {
+		st.Warning = fmt.Sprintf("%s; allow them with `iptables -I FORWARD -i %s -j ACCEPT; iptables -I FORWARD -o %s -j ACCEPT`", why, s.bridge, s.bridge)
 	}
 	return st, writeConf(s, st.ConfFile)
 }

@@ -253,6 +253,21 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 	})
 }
 
+func TestAFirewallThatDropsForwardedPacketsIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	if st := w.ensure(); st.Warning != "" {
+		t.Errorf("without a firewall: %s", st.Warning)
+	}
+	w.in(w.host, func() error {
+		return exec.Command("nft", "add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }").Run()
+	})
+	want := "the host's firewall (nft table ip filter, chain FORWARD) drops forwarded packets by default"
+	if st := w.ensure(); !strings.HasPrefix(st.Warning, want) {
+		t.Errorf("with one: %q", st.Warning)
+	}
+}
+
 func TestCleanLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "10.199.0.0/24")
