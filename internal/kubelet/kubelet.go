@@ -80,7 +80,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) },
 	})
 	hands := podexec.New(podexec.Deps{
-		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: o.Ports.Cgroups, Cluster: k.cluster, Seen: k.watcher,
+		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Seen: k.watcher,
 		Puller: pull.New(pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls()}),
 		HTTP:   hookClient(), Events: k.events, Journal: o.Journal,
 		Node: podexec.Node{

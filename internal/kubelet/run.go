@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
-	"github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
 // forcedGrace is what a Pod gets that was deleted from the API without grace: TERM, and KILL soon after.
@@ -60,20 +58,6 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	wg.Wait()
 	stopWriting()
 	<-written
-	return nil
-}
-
-// tree makes the cgroups that hold all Pods.
-func (k *Kubelet) tree() error {
-	for _, path := range k.o.Resources.Tree() {
-		v := resource.Values{}
-		if path == k.o.Resources.QOSPath(v1.PodQOSBestEffort) {
-			v = resource.ForBestEffort()
-		}
-		if err := k.o.Ports.Cgroups.Ensure(path, v); err != nil {
-			return fmt.Errorf("cgroup %s of the Pods: %w", path, err)
-		}
-	}
 	return nil
 }
 
