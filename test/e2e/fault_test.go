@@ -123,8 +123,8 @@ spec:
   - {name: app, image: "busybox:1.28", command: ["true"]}
 `)
 	c.eventually(time.Minute, "init container runs", func() (string, bool) {
-		out := c.kubectl("get", "pod", "init")
-		return out, strings.Contains(out, "Init:0/1")
+		out := c.kubectl("get", "pod", "init", "-o", "jsonpath={.status.initContainerStatuses[0].state}")
+		return out, strings.Contains(out, "running")
 	})
 	if why := c.gantry("why", "pod/init"); !strings.Contains(why, "Init container wait (1 of 1) runs") {
 		c.t.Errorf("why:\n%s", why)
