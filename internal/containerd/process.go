@@ -50,7 +50,7 @@ func (p *process) wait() {
 	}
 }
 
-func (p *process) release() { p.fd.Close() }
+func (p *process) release() { _ = p.fd.Close() }
 
 func (p *process) signal(s syscall.Signal) error {
 	raw, err := p.fd.SyscallConn()

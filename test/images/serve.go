@@ -3,7 +3,7 @@ package images
 import (
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // the registry library takes a *log.Logger
 	"net"
 	"net/http"
 	"os"

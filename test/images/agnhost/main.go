@@ -113,15 +113,12 @@ func eat(args []string) int {
 
 // spin keeps one core busy until TERM.
 func spin([]string) int {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGTERM)
-	for {
-		select {
-		case <-c:
-			return 0
-		default:
+	go func() {
+		for n := 0; ; n++ {
+			_ = n
 		}
-	}
+	}()
+	return pause(nil)
 }
 
 func number(s string) int {
