@@ -12,7 +12,9 @@ import (
 	apiextensionsopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -23,7 +25,7 @@ import (
 
 // assemble makes the servers of the chain and opens the entrance.
 func (b *builder) assemble() error {
-	var next genericapiserver.DelegationTarget = genericapiserver.NewEmptyDelegate()
+	next := genericapiserver.NewEmptyDelegateWithCustomHandler(notfoundhandler.New(b.scheme.Codecs, genericapifilters.NoMuxAndDiscoveryIncompleteKey))
 	var crds *apiextensionsapiserver.CustomResourceDefinitions
 	if !b.config.CustomResourcesOff {
 		var err error

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -92,7 +93,6 @@ func (b *builder) makeGeneric() error {
 	b.resources.EnableVersions(servedVersions(b.scheme)...)
 	g.MergedResourceConfig = b.resources
 	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
-	g.EnableProfiling = false
 	g.ShutdownSendRetryAfter = true // else open watches hold up the end for a minute
 	g.ShutdownWatchTerminationGracePeriod = time.Second
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
@@ -148,6 +148,9 @@ func (b *builder) makeStorage() error {
 		return err
 	}
 	b.set = set
+	if to, ok := set.Storages(corev1.SchemeGroupVersion)["pods/binding"].(rest.NamedCreater); ok {
+		set.Add(corev1.SchemeGroupVersion, "bindings", bindings{to})
+	}
 	if b.config.Journal.Reader != nil {
 		set.Add(journal.GroupVersion, journal.Resource, journal.New(b.config.Journal.Reader, b.config.Journal.Appender))
 	}

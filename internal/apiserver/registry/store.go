@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
@@ -28,6 +31,29 @@ func (s *Store) ShortNames() []string { return s.kind.Names.Short }
 
 // Categories are the groupings the kind is in, as "all".
 func (s *Store) Categories() []string { return s.kind.Names.Categories }
+
+// keepsPods is what upstream tells those who delete Jobs without saying what becomes of the Pods.
+const keepsPods = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+
+// warnDelete tells a client what it may not expect of a delete.
+func (s *Store) warnDelete(ctx context.Context, o *metav1.DeleteOptions) {
+	//nolint:staticcheck // OrphanDependents is deprecated and still obeyed
+	if s.kind.Group == "batch" && s.kind.Resource == "jobs" && o != nil && o.PropagationPolicy == nil && o.OrphanDependents == nil {
+		warning.AddWarning(ctx, "", keepsPods)
+	}
+}
+
+// Delete removes an object.
+func (s *Store) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	s.warnDelete(ctx, o)
+	return s.Store.Delete(ctx, name, v, o)
+}
+
+// DeleteCollection removes all objects that match.
+func (s *Store) DeleteCollection(ctx context.Context, v rest.ValidateObjectFunc, o *metav1.DeleteOptions, l *metainternalversion.ListOptions) (runtime.Object, error) {
+	s.warnDelete(ctx, o)
+	return s.Store.DeleteCollection(ctx, v, o, l)
+}
 
 // newStore makes the store of a kind.
 func newStore(k *kind.Kind, o Options) (*Store, error) {

@@ -24,7 +24,7 @@ func (t *table) ConvertToTable(ctx context.Context, obj, options runtime.Object)
 	if t.Row == nil {
 		return rest.NewDefaultTableConvertor(t.resource).ConvertToTable(ctx, obj, options)
 	}
-	out := &metav1.Table{}
+	out := &metav1.Table{Rows: []metav1.TableRow{}}
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
 		out.ColumnDefinitions = t.Columns
 	}

@@ -1,6 +1,8 @@
 package plain
 
 import (
+	"context"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -74,9 +76,11 @@ func Scheduling() []kind.Kind {
 			Default: func(o runtime.Object) {
 				orElse(&o.(*schedulingv1.PriorityClass).PreemptionPolicy, corev1.PreemptLowerPriority)
 			},
+			PrepareCreate:            func(_ context.Context, o runtime.Object) { o.(*schedulingv1.PriorityClass).Generation = 1 },
 			AllowUnconditionalUpdate: true,
 		},
 	}
+	k.Types.NoGenerate = true // made with 1, which stays
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.Int("Value", doc["value"]), {Name: "Global-Default", Type: "boolean", Description: doc["globalDefault"]},
@@ -99,9 +103,9 @@ func Node() []kind.Kind {
 		Group: nodev1.GroupName, Version: "v1", Resource: "runtimeclasses", Singular: "runtimeclass", Kind: "RuntimeClass",
 		Types: types[nodev1.RuntimeClass, nodev1.RuntimeClassList](),
 	}
-	k.Types.NoGenerate = true
+	k.Types.NoGenerate, k.Rules.AllowCreateOnUpdate = true, true
 	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]), column.Age()},
+		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Handler", ""), column.Age()},
 		Row: row(func(r *nodev1.RuntimeClass, o kind.RowOptions) []any {
 			return []any{r.Name, r.Handler, column.Since(r.CreationTimestamp, o.Now)}
 		}),

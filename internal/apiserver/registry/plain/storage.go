@@ -14,7 +14,7 @@ import (
 
 // Storage are the rows of storage.k8s.io/v1.
 func Storage() []kind.Kind {
-	return []kind.Kind{storageClasses(), csiDrivers(), csiNodes(), csiCapacities(), volumeAttachments()}
+	return []kind.Kind{storageClasses(), csiDrivers(), csiNodes(), csiCapacities(), volumeAttachments(), attributesClasses()}
 }
 
 func storageKind(resource, kindName string, t kind.Types, short ...string) kind.Kind {
@@ -159,6 +159,24 @@ func volumeAttachments() kind.Kind {
 				pv = *v.Spec.Source.PersistentVolumeName
 			}
 			return []any{v.Name, v.Spec.Attacher, pv, v.Spec.NodeName, v.Status.Attached, column.Since(v.CreationTimestamp, o.Now)}
+		}),
+	}
+	return k
+}
+
+func attributesClasses() kind.Kind {
+	k := storageKind("volumeattributesclasses", "VolumeAttributesClass", types[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](), "vac")
+	k.Rules.AllowUnconditionalUpdate = true
+	k.Table = kind.Table{
+		Columns: []metav1.TableColumnDefinition{
+			column.Name(), column.Def("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]), column.Age(),
+		},
+		Row: row(func(c *storagev1.VolumeAttributesClass, o kind.RowOptions) []any {
+			name := c.Name
+			if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+				name += " (default)"
+			}
+			return []any{name, c.DriverName, column.Since(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k
