@@ -80,7 +80,7 @@ func eachRule(p Policy, who user.Info, namespace string, v visit) {
 		if s == nil {
 			continue
 		}
-		if !eachOf(p, b.RoleRef, "", clusterSource{b, s}, v) {
+		if !v.of(p, applied{b.RoleRef, "", clusterSource{b, s}}) {
 			return
 		}
 	}
@@ -96,19 +96,27 @@ func eachRule(p Policy, who user.Info, namespace string, v visit) {
 		if s == nil {
 			continue
 		}
-		if !eachOf(p, b.RoleRef, namespace, namespaceSource{b, s}, v) {
+		if !v.of(p, applied{b.RoleRef, namespace, namespaceSource{b, s}}) {
 			return
 		}
 	}
 }
 
-func eachOf(p Policy, ref rbacv1.RoleRef, namespace string, source fmt.Stringer, v visit) bool {
-	rules, err := RulesOf(p, ref, namespace)
+// applied is a role that applies to a user, by a binding.
+type applied struct {
+	ref       rbacv1.RoleRef
+	namespace string
+	source    fmt.Stringer
+}
+
+// of visits the rules of one role.
+func (v visit) of(p Policy, a applied) bool {
+	rules, err := RulesOf(p, a.ref, a.namespace)
 	if err != nil {
 		return v(nil, nil, err)
 	}
 	for i := range rules {
-		if !v(source, &rules[i], nil) {
+		if !v(a.source, &rules[i], nil) {
 			return false
 		}
 	}

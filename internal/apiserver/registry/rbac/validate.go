@@ -53,7 +53,7 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 		sel := r.AggregationRule.ClusterRoleSelectors[i]
 		errs = append(errs, metavalidation.ValidateLabelSelector(&sel, metavalidation.LabelSelectorValidationOptions{}, at.Index(i))...)
 		if _, err := metav1.LabelSelectorAsSelector(&sel); err != nil {
-			errs = append(errs, field.Invalid(at.Index(i), sel, "invalid label selector."))
+			errs = append(errs, field.Invalid(at.Index(i), nil, "invalid label selector."))
 		}
 	}
 	return errs

@@ -1,0 +1,32 @@
+package certificates
+
+import (
+	"context"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
+)
+
+// Kinds are the rows of this package.
+func Kinds() []kind.Kind {
+	rows := plain.Certificates()
+	for i := range rows {
+		if rows[i].Resource != "certificatesigningrequests" {
+			continue
+		}
+		r := &rows[i].Rules
+		r.ValidateName = path.ValidatePathSegmentName
+		r.Validate = func(_ context.Context, o runtime.Object) field.ErrorList {
+			return validate(o.(*certificatesv1.CertificateSigningRequest))
+		}
+		r.ValidateStatus = func(_ context.Context, o, old runtime.Object) field.ErrorList {
+			return validateStatus(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest))
+		}
+	}
+	return rows
+}

@@ -1,0 +1,122 @@
+package serviceaccounts
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
+)
+
+const api = "https://api"
+
+// shelf is a store of one object per name.
+type shelf struct {
+	rest.StandardStorage
+	resource string
+	objects  map[string]runtime.Object
+}
+
+func (s shelf) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	if o, ok := s.objects[name]; ok {
+		return o, nil
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource(s.resource), name)
+}
+
+// pen remembers the last wish.
+type pen struct{ last token.Wish }
+
+func (p *pen) Issue(w token.Wish, _ time.Time) (string, error) {
+	p.last = w
+	return "signed", nil
+}
+
+func endpoint(p *pen) *Token {
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-1"}
+	}
+	world := map[string]map[string]runtime.Object{
+		"serviceaccounts": {"sa": &corev1.ServiceAccount{ObjectMeta: meta("sa")}},
+		"pods": {
+			"p":     &corev1.Pod{ObjectMeta: meta("p"), Spec: corev1.PodSpec{ServiceAccountName: "sa", NodeName: "gone"}},
+			"other": &corev1.Pod{ObjectMeta: meta("other"), Spec: corev1.PodSpec{ServiceAccountName: "x"}},
+		},
+		"secrets": {"s": &corev1.Secret{ObjectMeta: meta("s")}},
+		"nodes":   {"n": &corev1.Node{ObjectMeta: meta("n")}},
+	}
+	return NewToken(Deps{
+		Lookup: func(_, resource string) rest.StandardStorage {
+			return shelf{resource: resource, objects: world[resource]}
+		},
+		Issuer:    p,
+		Audiences: []string{api},
+		Now:       func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) },
+	})
+}
+
+func TestTokenRequests(t *testing.T) {
+	life := func(n int64) *int64 { return &n }
+	to := func(kind, name, uid string) *authenticationv1.BoundObjectReference {
+		return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: kind, Name: name, UID: types.UID(uid)}
+	}
+	for name, c := range map[string]struct {
+		account string
+		spec    authenticationv1.TokenRequestSpec
+		meta    metav1.ObjectMeta
+		want    string // error
+		life    time.Duration
+		warn    time.Duration
+		seconds int64 // answered
+	}{
+		"plain":                    {life: time.Hour, seconds: 3600},
+		"ten minutes":              {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(600)}, life: 10 * time.Minute, seconds: 600},
+		"too short":                {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(599)}, want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes`},
+		"too long":                 {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(4294967297)}, want: `TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
+		"a Pod's volume":           {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", "")}, life: extendedLife, warn: 3607 * time.Second, seconds: 3607},
+		"3607 without Pod":         {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607)}, life: 3607 * time.Second, seconds: 3607},
+		"3607 for others too":      {spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: life(3607), BoundObjectRef: to("Pod", "p", ""), Audiences: []string{api, "vault"}}, life: 3607 * time.Second, seconds: 3607},
+		"absent Pod":               {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "absent", "")}, want: `pods "absent" not found`},
+		"Pod of another account":   {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "other", "")}, want: `cannot bind token for serviceaccount "sa" to pod running with different serviceaccount name.`},
+		"another life of the name": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Pod", "p", "old")}, want: `Operation cannot be fulfilled on Pod "p": the UID in the bound object reference (old) does not match the UID in record. The object might have been deleted and then recreated`},
+		"node":                     {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Node", "n", "")}, life: time.Hour, seconds: 3600},
+		"secret":                   {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Secret", "s", "")}, life: time.Hour, seconds: 3600},
+		"config map":               {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("ConfigMap", "x", "")}, want: "cannot bind token to object of type /v1, Kind=ConfigMap"},
+		"absent account":           {account: "absent", want: `serviceaccounts "absent" not found`},
+		"other name":               {meta: metav1.ObjectMeta{Name: "other"}, want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.name: Invalid value: "other": must match the service account name if specified`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pen{}
+			if c.account == "" {
+				c.account = "sa"
+			}
+			ctx := request.WithNamespace(t.Context(), "ns")
+			out, err := endpoint(p).Create(ctx, c.account, &authenticationv1.TokenRequest{ObjectMeta: c.meta, Spec: c.spec}, nil, nil)
+			if c.want != "" {
+				if err == nil || err.Error() != c.want {
+					t.Errorf("error %v, want %s", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := out.(*authenticationv1.TokenRequest)
+			if p.last.Life != c.life || p.last.WarnAfter != c.warn || *r.Spec.ExpirationSeconds != c.seconds || r.Status.Token != "signed" {
+				t.Errorf("life %v, warn %v, answered %d", p.last.Life, p.last.WarnAfter, *r.Spec.ExpirationSeconds)
+			}
+			if got := r.Status.ExpirationTimestamp.Sub(r.CreationTimestamp.Time); got != time.Duration(c.seconds)*time.Second {
+				t.Errorf("expires after %v", got)
+			}
+		})
+	}
+}
