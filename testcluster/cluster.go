@@ -1,0 +1,224 @@
+package testcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/auth"
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/control"
+	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/pki"
+	"github.com/gantry-project/gantry/internal/scheduler"
+)
+
+// Script is what a container does: shell text or Go. Match says which containers a script is for. Process is what a Go script has around it.
+type (
+	Script  = crifake.Script
+	Match   = crifake.Match
+	Process = crifake.Process
+)
+
+// Cluster is a running cluster. Its methods may be called from several goroutines.
+type Cluster struct {
+	// Config reaches the API server as an administrator, in memory: no port is open.
+	Config *rest.Config
+	// Client is a clientset over Config.
+	Client kubernetes.Interface
+
+	t      testing.TB
+	o      options
+	dir    string
+	files  *pki.Files
+	log    *ring.Ring
+	server *apiserver.Server
+
+	mu    sync.Mutex
+	nodes map[string]*node
+	rules []rule
+}
+
+type rule struct {
+	match  Match
+	script Script
+}
+
+type options struct {
+	nodes     []string
+	scheduler *schedulerconfig.KubeSchedulerConfiguration
+}
+
+// Option changes what Start makes.
+type Option func(*options)
+
+// WithNodes names the nodes; without it there is one, node-1. No name at all makes a cluster without nodes.
+func WithNodes(names ...string) Option { return func(o *options) { o.nodes = names } }
+
+// WithScheduler replaces the scheduler's default configuration.
+func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {
+	return func(o *options) { o.scheduler = c }
+}
+
+// Start makes a cluster for the test and waits until its nodes are Ready. The test fails when that does not succeed; everything ends with the test.
+func Start(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, o: options{nodes: []string{"node-1"}}, nodes: map[string]*node{}}
+	for _, set := range opts {
+		set(&c.o)
+	}
+	if err := c.start(); err != nil {
+		t.Fatalf("testcluster: %v", err)
+	}
+	return c
+}
+
+func (c *Cluster) start() error {
+	dir, err := os.MkdirTemp("", "testcluster") // short: unix sockets live below it
+	if err != nil {
+		return err
+	}
+	c.t.Cleanup(func() { os.RemoveAll(dir) })
+	c.dir = dir
+	if c.log, err = ring.Open(ring.Options{}); err != nil {
+		return err
+	}
+	c.t.Cleanup(func() { c.log.Close() })
+	if c.files, err = pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1"}); err != nil {
+		return err
+	}
+	if err := c.startServer(); err != nil {
+		return err
+	}
+	c.Config = c.server.InProcess(&user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
+	c.Config.UserAgent = "testcluster"
+	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return err
+	}
+	if err := c.startParts(); err != nil {
+		return err
+	}
+	for i, name := range c.o.nodes {
+		if err := c.addNode(name, i); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+	}
+	return c.waitNodes()
+}
+
+// background runs f until the test ends, and waits for its end then. What ends first was started last.
+func (c *Cluster) background(what string, f func(ctx context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			c.t.Errorf("testcluster: %s ended: %v", what, err)
+		}
+	}()
+	var once sync.Once
+	stop = func() { once.Do(func() { cancel(); <-done }) }
+	c.t.Cleanup(stop)
+	return stop
+}
+
+func (c *Cluster) startServer() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	c.server, err = apiserver.New(context.Background(), apiserver.Config{
+		DataDir: c.dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Listen:   apiserver.Listen{Listener: listener, Advertise: netip.MustParseAddr("192.0.2.1")},
+		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}},
+		Files: apiserver.Files{
+			Cert: c.files.APIServer.Cert, Key: c.files.APIServer.Key, ClientCA: c.files.CA.Cert, RequestHeaderCA: c.files.FrontProxyCA.Cert,
+			ProxyCert: c.files.FrontProxyClient.Cert, ProxyKey: c.files.FrontProxyClient.Key, ServiceAccountSigning: c.files.ServiceAccount.Key,
+		},
+		Journal: apiserver.Journal{Sink: c.log.Speaker("apiserver", ""), Reader: c.log, Appender: c.log},
+		Access:  auth.Access(auth.Options{}), OpenAPIv2Off: true,
+	})
+	if err != nil {
+		return err
+	}
+	c.background("API server", c.server.Run)
+	select {
+	case <-c.server.Ready():
+		return nil
+	case <-time.After(30 * time.Second):
+		return errors.New("the API server was not ready within 30 s")
+	}
+}
+
+func (c *Cluster) startParts() error {
+	as := func(name string, groups ...string) *rest.Config {
+		return c.server.InProcess(&user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
+	}
+	schedulerClient, err := kubernetes.NewForConfig(as(user.KubeScheduler))
+	if err != nil {
+		return err
+	}
+	s, err := scheduler.New(scheduler.Options{Client: schedulerClient, Config: c.o.scheduler, Journal: c.log.Speaker("scheduler", "")})
+	if err != nil {
+		return err
+	}
+	c.background("scheduler", s.Run)
+	ca, err := os.ReadFile(c.files.CA.Cert)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(as(user.KubeControllerManager))
+	if err != nil {
+		return err
+	}
+	c.background("controllers", func(ctx context.Context) error {
+		return control.Run(ctx, control.Options{
+			Deps: loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.Speaker("controllers", ""), RootCA: ca},
+			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
+				cfg := as(serviceaccount.MakeUsername("kube-system", account), serviceaccount.MakeGroupNames("kube-system")...)
+				own, err := kubernetes.NewForConfig(cfg)
+				if err != nil {
+					return nil, nil, err
+				}
+				meta, err := metadata.NewForConfig(cfg)
+				return own, meta, err
+			},
+		})
+	})
+	return nil
+}
+
+// On gives every container that matches this script, from its next start on, on all nodes. Later scripts win. A container without one does what its
+// command says, as far as the fake's shell knows it, or runs until it is stopped.
+func (c *Cluster) On(m Match, s Script) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rules = append(c.rules, rule{m, s})
+	for _, n := range c.nodes {
+		n.runtime.On(m, s)
+	}
+}
+
+// Journal returns the facts about a Pod, oldest first.
+func (c *Cluster) Journal(namespace, name string) []journal.Entry {
+	return c.log.Read(journal.Query{Namespace: namespace, Name: name})
+}

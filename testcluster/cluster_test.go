@@ -1,0 +1,180 @@
+package testcluster_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/testcluster"
+)
+
+func pod(name, image string) *corev1.Pod {
+	one := int64(1)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &one, Containers: []corev1.Container{{Name: "app", Image: image}}}}
+}
+
+func create(t *testing.T, c *testcluster.Cluster, p *corev1.Pod) {
+	t.Helper()
+	if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func phase(p corev1.PodPhase) func(*corev1.Pod) bool {
+	return func(x *corev1.Pod) bool { return x != nil && x.Status.Phase == p }
+}
+
+func gone(p *corev1.Pod) bool { return p == nil }
+
+// row: SCH-31, PST-01, PST-02
+func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	c := testcluster.Start(t)
+	t.Logf("up in %s", time.Since(begin))
+	ctx := within(t, 40*time.Second)
+	c.On(testcluster.Match{Image: "works"}, testcluster.Script{Sh: "echo done; exit 0"})
+	c.On(testcluster.Match{Image: "fails"}, testcluster.Script{Main: func(*testcluster.Process) int { return 3 }})
+
+	create(t, c, pod("runs", "anything"))
+	works, fails := pod("works", "works"), pod("fails", "fails")
+	works.Spec.RestartPolicy, fails.Spec.RestartPolicy = corev1.RestartPolicyNever, corev1.RestartPolicyNever
+	create(t, c, works)
+	create(t, c, fails)
+	create(t, c, pod("crashes", "fails"))
+
+	if p := c.WaitPod(ctx, "default", "runs", phase(corev1.PodRunning)); p.Spec.NodeName != "node-1" || p.Status.PodIP == "" {
+		t.Errorf("running on %q with address %q", p.Spec.NodeName, p.Status.PodIP)
+	}
+	c.WaitPod(ctx, "default", "works", phase(corev1.PodSucceeded))
+	if p := c.WaitPod(ctx, "default", "fails", phase(corev1.PodFailed)); p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
+		t.Errorf("status %+v", p.Status.ContainerStatuses[0].State)
+	}
+	c.WaitPod(ctx, "default", "crashes", func(p *corev1.Pod) bool {
+		return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil && p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
+	})
+	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "runs", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitPod(ctx, "default", "runs", gone)
+	var story []string
+	for _, e := range c.Journal("default", "runs") {
+		story = append(story, fmt.Sprintf("%T", e.Fact))
+	}
+	for _, fact := range []string{"journal.Written", "journal.Queued", "journal.Ruled", "journal.Bound", "journal.Accepted", "journal.ContainerStarted", "journal.ContainerExited", "journal.Released", "journal.Removed"} {
+		if !strings.Contains(strings.Join(story, " "), fact) {
+			t.Errorf("the journal lacks %s: %v", fact, story)
+		}
+	}
+}
+
+// row: CTL-01, CTL-02
+func TestDeploymentHealsAndIsCollected(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t, testcluster.WithNodes("a", "b"))
+	ctx := within(t, 40*time.Second)
+	three := int32(3)
+	labels := map[string]string{"app": "web"}
+	apps := c.Client.AppsV1().Deployments("default")
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod("", "web").Spec}
+	if _, err := apps.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	available := func(n int32) {
+		t.Helper()
+		for {
+			d, err := apps.Get(ctx, "web", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Status.AvailableReplicas == n && d.Status.Replicas == n && d.Status.ObservedGeneration == d.Generation {
+				return
+			}
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+				t.Fatalf("status %+v\n%s", d.Status, c.Dump())
+			}
+		}
+	}
+	available(3)
+	list, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil || len(list.Items) != 3 {
+		t.Fatalf("%d Pods: %v", len(list.Items), err)
+	}
+	nodes := map[string]int{}
+	for _, p := range list.Items {
+		nodes[p.Spec.NodeName]++
+	}
+	if len(nodes) != 2 {
+		t.Errorf("all on one node: %v", nodes)
+	}
+	victim := list.Items[0].Name
+	if err := c.Client.CoreV1().Pods("default").Delete(ctx, victim, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitPod(ctx, "default", victim, gone)
+	available(3)
+	if err := apps.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		left, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left.Items) == 0 {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%d Pods outlive their Deployment", len(left.Items))
+		}
+	}
+}
+
+func TestRuntimeFaultsAreSurvived(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	c.Fault("node-1", "RunPodSandbox", "1*error(no space left)->ok")
+	create(t, c, pod("late", "anything"))
+	c.WaitPod(within(t, 40*time.Second), "default", "late", phase(corev1.PodRunning))
+	failed := false
+	for _, e := range c.Journal("default", "late") {
+		failed = failed || strings.Contains(e.Fact.Line(), "no space left")
+	}
+	if !failed {
+		t.Error("the journal does not tell of the failed call")
+	}
+}
+
+// row: SCH-30, FIL-23
+func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t, testcluster.WithNodes())
+	create(t, c, pod("waits", "anything"))
+	p := c.WaitPod(within(t, 20*time.Second), "default", "waits", func(p *corev1.Pod) bool { return p != nil && len(p.Status.Conditions) > 0 })
+	if got := p.Status.Conditions[0]; got.Reason != "Unschedulable" || got.Message != "no nodes available to schedule pods" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		testcluster.Start(b)
+	}
+}

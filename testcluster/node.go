@@ -1,0 +1,221 @@
+package testcluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+// node is one kubelet over its own fake runtime.
+type node struct {
+	runtime *crifake.Fake
+	report  *nodestatus.Reporter
+	stop    func()
+}
+
+// addNode starts a kubelet and its runtime.
+func (c *Cluster) addNode(name string, number int) error {
+	fake, err := crifake.Start(crifake.Options{Dir: filepath.Join(c.dir, fmt.Sprint("n", number)), InMemory: true, PodCIDR: netip.MustParsePrefix(fmt.Sprintf("127.%d.0.0/16", 80+number%100))})
+	if err != nil {
+		return err
+	}
+	c.t.Cleanup(fake.Close)
+	sink := c.log.Speaker("kubelet", name)
+	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: fake.Endpoint(), Dialer: fake.Dialer(), Journal: sink})
+	if err != nil {
+		return err
+	}
+	c.t.Cleanup(func() { hands.Close() })
+	client, err := kubernetes.NewForConfig(c.server.InProcess(&user.DefaultInfo{Name: "system:node:" + name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
+	if err != nil {
+		return err
+	}
+	n := &node{runtime: fake}
+	c.mu.Lock()
+	for _, r := range c.rules {
+		fake.On(r.match, r.script)
+	}
+	c.nodes[name] = n
+	c.mu.Unlock()
+	root := filepath.Join(c.dir, name)
+	k, err := kubelet.New(kubelet.Options{
+		Client: client, NodeName: name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
+		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: root, LogDir: filepath.Join(root, "logs"),
+		HostIPs: func() []string { return []string{"127.0.0.1"} }, Resources: resource.Options{Root: "/" + name}, Journal: sink,
+		Ports: kubelet.Ports{Cgroups: &groups{made: map[string]bool{}}, Mounts: mount.Plain{}, Probing: hands.Probing()},
+	})
+	if err != nil {
+		return err
+	}
+	n.report, err = nodestatus.New(nodestatus.Options{
+		Client: client, Register: true, MaxPods: 110, Journal: sink,
+		Identity: nodestatus.Identity{Name: name, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
+		Machine:  nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
+		Sources:  nodestatus.Sources{Runtime: hands.Probing(), Images: hands.Images()},
+	})
+	if err != nil {
+		return err
+	}
+	stopReport := c.background("node "+name, n.report.Run)
+	stopKubelet := c.background("kubelet "+name, k.Run)
+	n.stop = func() { stopKubelet(); stopReport() }
+	return nil
+}
+
+// waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods can be created.
+func (c *Cluster) waitNodes() error {
+	deadline := time.After(30 * time.Second)
+	for name, n := range c.nodes {
+		select {
+		case <-n.report.Ready():
+		case <-deadline:
+			return fmt.Errorf("node %s was not Ready within 30 s", name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return c.until(ctx, "the default service account", func() (bool, error) {
+		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+}
+
+// until asks every few milliseconds: what it waits for comes within some hundred.
+func (c *Cluster) until(ctx context.Context, what string, ok func() (bool, error)) error {
+	tick := time.NewTicker(3 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, err := ok()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
+		}
+	}
+}
+
+// WaitPod waits until the Pod is as ok says and returns it; nil means that it is gone. The test fails when ctx ends first.
+func (c *Cluster) WaitPod(ctx context.Context, namespace, name string, ok func(*corev1.Pod) bool) *corev1.Pod {
+	c.t.Helper()
+	selector := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+	for {
+		list, err := c.Client.CoreV1().Pods(namespace).List(ctx, selector)
+		if err != nil {
+			c.t.Fatalf("testcluster: waiting for pod %s/%s: %v", namespace, name, err)
+		}
+		var p *corev1.Pod
+		if len(list.Items) == 1 {
+			p = &list.Items[0]
+		}
+		if ok(p) {
+			return p
+		}
+		o := selector
+		o.ResourceVersion = list.ResourceVersion
+		w, err := c.Client.CoreV1().Pods(namespace).Watch(ctx, o)
+		if err != nil {
+			c.t.Fatalf("testcluster: waiting for pod %s/%s: %v", namespace, name, err)
+		}
+		select {
+		case <-w.ResultChan():
+		case <-ctx.Done():
+			c.t.Fatalf("testcluster: pod %s/%s did not come to the wanted state: %v\nnow: %+v\n%s", namespace, name, ctx.Err(), p, c.Dump())
+		}
+		w.Stop()
+	}
+}
+
+// Fault makes calls to a node's runtime fail: terms such as "2*error(no space)->ok", "delay(1s)", "hang".
+func (c *Cluster) Fault(node, method, terms string) {
+	c.t.Helper()
+	c.mu.Lock()
+	n := c.nodes[node]
+	c.mu.Unlock()
+	if n == nil {
+		c.t.Fatalf("testcluster: there is no node %s", node)
+	}
+	if err := n.runtime.Fault(method, terms); err != nil {
+		c.t.Fatalf("testcluster: %v", err)
+	}
+}
+
+// StopNode ends a node's kubelet; its containers run on, and the API hears nothing of it any more.
+func (c *Cluster) StopNode(node string) {
+	c.t.Helper()
+	c.mu.Lock()
+	n := c.nodes[node]
+	c.mu.Unlock()
+	if n == nil {
+		c.t.Fatalf("testcluster: there is no node %s", node)
+	}
+	n.stop()
+}
+
+// Dump prints what the runtimes hold, for failure messages.
+func (c *Cluster) Dump() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for name, n := range c.nodes {
+		fmt.Fprintf(&b, "%s:\n%s\n", name, n.runtime.Dump())
+	}
+	return b.String()
+}
+
+// groups is a cgroup tree that only knows which cgroups there are.
+type groups struct {
+	mu   sync.Mutex
+	made map[string]bool
+}
+
+func (g *groups) Ensure(path string, _ resource.Values) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.made[path] = true
+	return nil
+}
+
+func (g *groups) Remove(path string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p := range g.made {
+		if p == path || strings.HasPrefix(p, path+"/") {
+			delete(g.made, p)
+		}
+	}
+	return nil
+}
+
+func (g *groups) List(parent string) ([]string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []string
+	for p := range g.made {
+		if rest, below := strings.CutPrefix(p, parent+"/"); below && !strings.Contains(rest, "/") {
+			out = append(out, rest)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
