@@ -57,3 +57,5 @@ func pod(name, cpu, memory string, change ...func(*v1.Pod)) *v1.Pod {
 	}
 	return p
 }
+
+func quantity(n int) *resource.Quantity { return resource.NewQuantity(int64(n), resource.DecimalSI) }

@@ -12,7 +12,7 @@ type image struct {
 	nodes sets.Set[string]
 }
 
-// setImages takes the images of a node object into account. How many nodes hold an image is read when a node changes, not when another
+// setImages takes the images of a node object into account. How many nodes hold an image is read when a changed node is frozen, not when another
 // node pulls it: the score that uses it is a hint, and upstream reads it at the same moments.
 func (w *World) setImages(s *stand, node *v1.Node) {
 	if s.info.node != nil && sameImages(s.info.node.Status.Images, node.Status.Images) {
@@ -31,7 +31,6 @@ func (w *World) setImages(s *stand, node *v1.Node) {
 	}
 	w.imaged++
 	s.info.images = w.summaries(node)
-	s.imaged = w.imaged
 }
 
 func (w *World) dropImages(s *stand) {

@@ -181,7 +181,6 @@ func (w *World) thaw(name string) *stand {
 	case s.frozen:
 		s.info, s.frozen = s.info.clone(), false
 		w.changed = append(w.changed, s)
-		w.refreshImages(s)
 	}
 	return s
 }
@@ -196,6 +195,9 @@ func (w *World) forgetEmpty(name string) {
 func (w *World) Freeze() *Snapshot {
 	if len(w.changed) == 0 && !w.regroup {
 		return w.last
+	}
+	for _, s := range w.changed {
+		w.refreshImages(s)
 	}
 	next := &Snapshot{generation: w.last.generation + 1, index: w.last.index}
 	if w.regroup {
