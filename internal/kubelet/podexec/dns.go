@@ -21,8 +21,8 @@ const (
 	maxFQDN     = 64
 )
 
-// dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig.
-func (c *call) dns() (*runtimeapi.DNSConfig, error) {
+// dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig; what had to be left out is told.
+func (c *call) dns(warn func(reason, message string)) (*runtimeapi.DNSConfig, error) {
 	host, err := readResolvConf(c.h.d.Node.ResolvConf)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (c *call) dns() (*runtimeapi.DNSConfig, error) {
 		policy = v1.DNSDefault
 	}
 	if cluster := policy == v1.DNSClusterFirst || policy == v1.DNSClusterFirstWithHostNet; cluster && len(n.ClusterDNS) == 0 {
-		c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf(
+		warn("MissingClusterDNS", fmt.Sprintf(
 			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
 			c.pod.Name+"_"+c.pod.Namespace+"("+string(c.pod.UID)+")", c.pod.Spec.DNSPolicy, v1.DNSDefault))
 		policy = v1.DNSDefault
@@ -57,12 +57,12 @@ func (c *call) dns() (*runtimeapi.DNSConfig, error) {
 	}
 	if len(out.Servers) > maxServers {
 		out.Servers = out.Servers[:maxServers]
-		c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, "DNSConfigForming",
+		warn("DNSConfigForming",
 			"Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(out.Servers, " "))
 	}
 	if len(out.Searches) > maxSearches {
 		out.Searches = out.Searches[:maxSearches]
-		c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, "DNSConfigForming",
+		warn("DNSConfigForming",
 			"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+strings.Join(out.Searches, " "))
 	}
 	return out, nil

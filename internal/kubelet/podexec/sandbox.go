@@ -19,7 +19,7 @@ func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error
 	if err != nil {
 		return c.noSandbox(ctx, err)
 	}
-	cfg, err := c.sandboxConfig(a.Attempt)
+	cfg, err := c.sandboxConfig(a.Attempt, func(reason, message string) { c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, reason, message) })
 	if err != nil {
 		return c.noSandbox(ctx, err)
 	}
@@ -69,11 +69,11 @@ func (c *call) removeContainer(ctx context.Context, a podplan.RemoveContainer) e
 }
 
 // sandboxConfig is the sandbox as CRI takes it.
-func (c *call) sandboxConfig(attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+func (c *call) sandboxConfig(attempt uint32, warn func(reason, message string)) (*runtimeapi.PodSandboxConfig, error) {
 	if u := c.pod.Spec.HostUsers; u != nil && !*u {
 		return nil, errors.New("user namespaces (hostUsers: false) are not supported by this node")
 	}
-	dns, err := c.dns()
+	dns, err := c.dns(warn)
 	if err != nil {
 		return nil, err
 	}
