@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"encoding/json"
+	stderrors "errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -102,6 +104,13 @@ func create(k kind.Kind, obj runtime.Object) (_ field.ErrorList, told []string, 
 		}
 		m.SetName(base + "abcde")
 	}
+	if r.BeginCreate != nil {
+		done, err := r.BeginCreate(ctx, obj, true)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer done(true)
+	}
 	if p, ok := obj.(*v1.Pod); ok && p.Spec.ServiceAccountName == "" {
 		p.Spec.ServiceAccountName = "default" // admission's part
 	}
@@ -122,13 +131,6 @@ func create(k kind.Kind, obj runtime.Object) (_ field.ErrorList, told []string, 
 	var warn []string
 	if r.Warn != nil {
 		warn = r.Warn(ctx, obj)
-	}
-	if r.BeginCreate != nil {
-		done, err := r.BeginCreate(ctx, obj, true)
-		if err != nil {
-			return nil, warn, err
-		}
-		done(true)
 	}
 	return nil, warn, nil
 }
@@ -190,7 +192,15 @@ func answerOf(k kind.Kind, c recorded) string {
 	}
 	errs, warn, err := create(k, obj)
 	if err != nil {
-		return "error " + err.Error() + warnings(warn)
+		var refused errors.APIStatus
+		if !stderrors.As(err, &refused) || refused.Status().Details == nil {
+			return "error " + err.Error()
+		}
+		var causes []string
+		for _, c := range refused.Status().Details.Causes {
+			causes = append(causes, c.Field+"|"+c.Message)
+		}
+		return strings.Join(causes, "\n     ")
 	}
 	var causes []string
 	for _, e := range errs {
@@ -234,9 +244,6 @@ func wanted(c recorded) string {
 		return warnings(warn)
 	}
 	_ = json.Unmarshal(c.Response.Body, &status)
-	if strings.Contains(status.Message, "failed to allocate") || strings.Contains(status.Message, "not configured") {
-		return "error " + status.Message + warnings(warn)
-	}
 	var causes []string
 	for _, x := range status.Details.Causes {
 		causes = append(causes, x.Field+"|"+strings.ReplaceAll(x.Message, "<random>", "abcde"))

@@ -184,7 +184,7 @@ func (r *evictionREST) mark(ctx context.Context, name string, o *metav1.DeleteOp
 		if !ok {
 			return nil, fmt.Errorf("unexpected object type %T in the store of pods", old)
 		}
-		return p, preconditions(p, o.Preconditions)
+		return p.DeepCopy(), preconditions(p, o.Preconditions)
 	}
 	condition := func(_ context.Context, obj, _ runtime.Object) (runtime.Object, error) {
 		p := obj.(*v1.Pod)

@@ -74,13 +74,14 @@ func (a *Allocator) poolOf(ip string) *pool {
 	return nil
 }
 
-// begin gives s what it lacks. finish(true) gives back what old had and s has not; finish(false), and any finish of a dry run, what was given.
+// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the object. finish(true) gives back what old had and s has not; finish(false), and any finish of a dry run, what was given.
 func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.seed(ctx); err != nil {
 		return nil, err
 	}
+	fillIn(s, old)
 	t := &taking{Allocator: a}
 	if err := t.all(s, old); err != nil {
 		t.undo()

@@ -24,13 +24,8 @@ func Kinds(a *Allocator, c pods.Connections) []kind.Kind {
 			Namespaced: true, HasStatus: true, NoGenerate: true,
 		},
 		Rules: kind.Rules{
-			Default: func(o runtime.Object) { Default(o.(*v1.Service)) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
-				s := o.(*v1.Service)
-				s.Status = v1.ServiceStatus{}
-				normalizeClusterIPs(s, nil)
-			},
-			PrepareUpdate: func(_ context.Context, o, old runtime.Object) { prepareUpdate(o.(*v1.Service), old.(*v1.Service)) },
+			Default:       func(o runtime.Object) { Default(o.(*v1.Service)) },
+			PrepareUpdate: func(_ context.Context, o, old runtime.Object) { dropUseless(o.(*v1.Service), old.(*v1.Service)) },
 			Validate:      func(_ context.Context, o runtime.Object) field.ErrorList { return Validate(o.(*v1.Service), nil) },
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return ValidateUpdate(o.(*v1.Service), old.(*v1.Service))

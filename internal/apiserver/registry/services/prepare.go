@@ -7,12 +7,13 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// prepareUpdate keeps what was allocated when the update leaves it out, and wipes what the new type has no use for.
-func prepareUpdate(s, old *v1.Service) {
-	s.Status = old.Status
-	keepAllocated(s, old)
+// fillIn completes what a writer left open before anything is allocated, which is before the rules of the row are asked: what was allocated
+// is kept, and the two forms of the address agree.
+func fillIn(s, old *v1.Service) {
+	if old != nil {
+		keepAllocated(s, old)
+	}
 	normalizeClusterIPs(s, old)
-	dropUseless(s, old)
 }
 
 // keepAllocated fills addresses and ports that the writer left out from the stored Service, so that a PUT of a manifest does not lose them.

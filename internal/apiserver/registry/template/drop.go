@@ -46,6 +46,9 @@ func DropDisabled(s, was *v1.PodSpec) {
 		}
 		if c.Lifecycle != nil && !keep.stopSignal {
 			c.Lifecycle.StopSignal = nil
+			if *c.Lifecycle == (v1.Lifecycle{}) {
+				c.Lifecycle = nil
+			}
 		}
 	})
 }
