@@ -102,7 +102,7 @@ func (f Ruled) Line() string {
 	}
 	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, max(f.Feasible, len(f.Scores)), f.Nodes)
 	for _, n := range f.Scores {
-		if n.Node == f.Winner {
+		if n.Node == f.Winner && len(n.Parts) > 0 { // a single node that fits is not scored
 			parts := make([]string, 0, len(n.Parts))
 			for _, p := range n.Parts {
 				parts = append(parts, fmt.Sprintf("%s=%d", p.Plugin, p.Weighted))

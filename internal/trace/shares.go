@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"sort"
 	"time"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -10,11 +11,12 @@ import (
 type Share struct {
 	Name  string        `json:"name"`
 	Took  time.Duration `json:"tookNanoseconds"`
-	Calls time.Duration `json:"callsNanoseconds"` // wall time in CRI, CSI, CNI and device calls, overlaps counted once
+	Calls time.Duration `json:"callsNanoseconds"`          // wall time in CRI, CSI, CNI and device calls and image pulls, overlaps counted once
+	Init  time.Duration `json:"initNanoseconds,omitempty"` // wall time in which init containers ran and no call was under way
 }
 
-// Own is the share of the stretch that was not spent in such calls.
-func (s Share) Own() time.Duration { return s.Took - s.Calls }
+// Own is the share of the stretch that was spent neither in such calls nor by the Pod's init containers.
+func (s Share) Own() time.Duration { return s.Took - s.Calls - s.Init }
 
 type milestone struct {
 	name string
@@ -44,7 +46,9 @@ func shares(entries []journal.Entry) []Share {
 			}
 			// Between finished or ready and a deletion lies the Pod's own time, which is nobody's latency.
 			if from != "" && m.name != "deletion asked" && m.name != "finished" {
-				out = append(out, Share{Name: from + " → " + m.name, Took: e.At.Sub(since), Calls: callTime(entries, since, e.At)})
+				calls := covered(callSpans(entries), since, e.At)
+				both := covered(append(initSpans(entries), callSpans(entries)...), since, e.At)
+				out = append(out, Share{Name: from + " → " + m.name, Took: e.At.Sub(since), Calls: calls, Init: both - calls})
 			}
 			from, since = m.name, e.At
 			break
@@ -53,25 +57,56 @@ func shares(entries []journal.Entry) []Share {
 	return out
 }
 
-// callTime adds up the wall time between from and to during which at least one call was under way.
-func callTime(entries []journal.Entry, from, to time.Time) time.Duration {
-	var sum time.Duration
-	covered := from
+// stretch is a time with a beginning and an end.
+type stretch struct{ from, to time.Time }
+
+func callSpans(entries []journal.Entry) []stretch {
+	var out []stretch
 	for _, e := range entries {
-		c, ok := e.Fact.(journal.Called)
-		if !ok {
-			continue
+		switch f := e.Fact.(type) {
+		case journal.Called, journal.Pulled:
+			out = append(out, stretch{e.At.Add(-time.Duration(tookOf(f))), e.At})
 		}
-		start, end := e.At.Add(-time.Duration(c.Took)), e.At
-		if start.Before(covered) {
-			start = covered
+	}
+	return out
+}
+
+// initSpans are the runs of init containers: from start to exit.
+func initSpans(entries []journal.Entry) []stretch {
+	var out []stretch
+	started := map[string]time.Time{}
+	for _, e := range entries {
+		switch f := e.Fact.(type) {
+		case journal.ContainerStarted:
+			if f.Init {
+				started[f.Container] = e.At
+			}
+		case journal.ContainerExited:
+			if at, ok := started[f.Container]; ok {
+				out = append(out, stretch{at, e.At})
+				delete(started, f.Container)
+			}
+		}
+	}
+	return out
+}
+
+// covered adds up the time between from and to that at least one of the stretches covers.
+func covered(all []stretch, from, to time.Time) time.Duration {
+	sort.Slice(all, func(i, j int) bool { return all[i].from.Before(all[j].from) })
+	var sum time.Duration
+	at := from
+	for _, s := range all {
+		begin, end := s.from, s.to
+		if begin.Before(at) {
+			begin = at
 		}
 		if end.After(to) {
 			end = to
 		}
-		if end.After(start) {
-			sum += end.Sub(start)
-			covered = end
+		if end.After(begin) {
+			sum += end.Sub(begin)
+			at = end
 		}
 	}
 	return sum

@@ -19,7 +19,11 @@ func (l Life) WriteTimeline(w io.Writer) error {
 		for _, s := range l.Shares {
 			fmt.Fprintf(&b, "  %-28s %10s", s.Name, round(s.Took))
 			if s.Calls > 0 {
-				fmt.Fprintf(&b, "   calls %s, own %s", round(s.Calls), round(s.Own()))
+				fmt.Fprintf(&b, "   calls %s, ", round(s.Calls))
+				if s.Init > 0 {
+					fmt.Fprintf(&b, "init containers %s, ", round(s.Init))
+				}
+				fmt.Fprintf(&b, "own %s", round(s.Own()))
 			}
 			b.WriteByte('\n')
 		}
