@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -129,7 +130,7 @@ func TestAccess(t *testing.T) {
 	t.Logf("ready in %v", s.took)
 	for name, test := range map[string]func(*testing.T, *server){
 		"certificates": certificates, "anonymous": anonymous, "reviews": reviews, "tokens": tokensLife, "scheduler": scheduler,
-		"node": nodeAgent, "escalation": escalation, "aggregation": aggregation, "defaults of Pods": podDefaults, "discovery of keys": discovery,
+		"node": nodeAgent, "escalation": escalation, "sums": sums, "stories": stories, "defaults of Pods": podDefaults, "discovery of keys": discovery,
 		"hostile": hostile,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
@@ -377,28 +378,34 @@ func escalation(t *testing.T, s *server) {
 	}
 }
 
-func aggregation(t *testing.T, s *server) {
-	ctx, admin := t.Context(), s.as(t, master())
-	rules := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"example.com"}, Resources: []string{"gadgets"}}}
-	_, err := admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "gadgets", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}}, Rules: rules,
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"view", "edit", "admin"} {
-		eventually(t, func() error {
-			r, err := admin.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+// stories may be read by who may read the Pod, and written by components.
+func stories(t *testing.T, s *server) {
+	for who, want := range map[string]string{"zoe": "false false", user.KubeScheduler: "true true", "system:serviceaccount:kube-system:job-controller": "false false"} {
+		answer := ""
+		for _, verb := range []string{"get", "create"} {
+			r, err := s.named(t, who).AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: verb, Group: "journal.gantry.dev", Resource: "podjournals", Namespace: "default", Name: "p",
+				}},
+			}, metav1.CreateOptions{})
 			if err != nil {
-				return err
+				t.Fatal(err)
 			}
-			for _, rule := range r.Rules {
-				if len(rule.Resources) == 1 && rule.Resources[0] == "gadgets" {
-					return nil
-				}
-			}
-			return apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name+" with gadgets")
-		})
+			answer += fmt.Sprint(" ", r.Status.Allowed)
+		}
+		if answer[1:] != want {
+			t.Errorf("%s may get and create: %s, want %s", who, answer[1:], want)
+		}
+	}
+}
+
+// sums are there from the start, also on a server without controllers.
+func sums(t *testing.T, s *server) {
+	for name, most := range map[string]int{"view": 40, "edit": 80, "admin": 90} {
+		r, err := s.as(t, master()).RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || len(r.Rules) < 10 || len(r.Rules) > most || r.AggregationRule == nil {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
 }
 

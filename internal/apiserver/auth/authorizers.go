@@ -24,6 +24,7 @@ func (s *stack) authorize(out *own.Access) error {
 		union.NamedAuthorizer{AuthorizerName: "health.gantry", Authorizer: health},
 		union.NamedAuthorizer{AuthorizerName: "node", Authorizer: nodes},
 		union.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: roles},
+		union.NamedAuthorizer{AuthorizerName: "journal", Authorizer: storyReaders{roles}},
 	)
 	out.RuleResolver = union.NewRuleResolvers(roles)
 	return err

@@ -14,11 +14,7 @@ import (
 
 // hooks are what runs when the server is up. A hook that returns an error ends the server, so these keep trying until it ends.
 func (s *stack) hooks(out *own.Access) {
-	s.runners = append(s.runners, s.feed.Run, func(ctx context.Context) {
-		if err := policy.KeepSums(ctx, s.deps.Informers.Rbac().V1().ClusterRoles(), s.deps.Client.RbacV1().ClusterRoles()); err != nil {
-			klog.FromContext(ctx).Error(err, "Aggregated ClusterRoles are no longer kept up to date")
-		}
-	})
+	s.runners = append(s.runners, s.feed.Run)
 	out.Hooks["gantry/auth"] = func(c genericapiserver.PostStartHookContext) error {
 		for _, run := range s.runners {
 			go run(c.Context)
