@@ -1,0 +1,133 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+)
+
+const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+func names(seats []config.Seat) string {
+	var out []string
+	for _, s := range seats {
+		out = append(out, s.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func point(t *testing.T, name string) config.Point {
+	t.Helper()
+	for _, p := range config.Points {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no point %s", name)
+	return config.Point{}
+}
+
+// scores says which plugins score, as far as these tests care.
+func scores(plugin string) bool {
+	return strings.Contains("TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation ImageLocality X", plugin)
+}
+
+func load(t *testing.T, text string) *schedulerconfig.KubeSchedulerConfiguration {
+	t.Helper()
+	cfg, err := config.Load([]byte(head+text), "X")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// row: SCH-17
+func TestDefaults(t *testing.T) {
+	for _, cfg := range []*schedulerconfig.KubeSchedulerConfiguration{config.Default(), load(t, "")} {
+		p := cfg.Profiles[0]
+		if *p.SchedulerName != "default-scheduler" || *cfg.Parallelism != 16 || *cfg.PodInitialBackoffSeconds != 1 || *cfg.PodMaxBackoffSeconds != 10 || cfg.PercentageOfNodesToScore != nil {
+			t.Errorf("%+v", cfg)
+		}
+		if e := cfg.LeaderElection; !*e.LeaderElect || e.ResourceName != "kube-scheduler" || e.ResourceNamespace != "kube-system" || e.LeaseDuration.Seconds() != 15 {
+			t.Errorf("leader election %+v", e)
+		}
+		var fit *schedulerconfig.NodeResourcesFitArgs
+		for _, c := range p.PluginConfig {
+			if a, ok := c.Args.Object.(*schedulerconfig.NodeResourcesFitArgs); ok {
+				fit = a
+			}
+		}
+		if fit == nil || fit.ScoringStrategy.Type != schedulerconfig.LeastAllocated || len(fit.ScoringStrategy.Resources) != 2 {
+			t.Errorf("NodeResourcesFitArgs %+v", fit)
+		}
+		seats := config.Seats(p.Plugins, point(t, "Score"), scores)
+		if got := names(seats); got != "TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation ImageLocality" {
+			t.Errorf("score plugins: %s", got)
+		}
+		if seats[0].Weight != 3 || seats[1].Weight != 2 || seats[2].Weight != 1 {
+			t.Errorf("weights %v", seats)
+		}
+	}
+}
+
+// row: SCH-18, SCH-19
+func TestProfilesChooseTheirPlugins(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"one disabled at one point": {"profiles: [{plugins: {score: {disabled: [{name: ImageLocality}]}}}]", "TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation"},
+		"one disabled everywhere":   {"profiles: [{plugins: {multiPoint: {disabled: [{name: PodTopologySpread}]}}}]", "TaintToleration NodeAffinity NodeResourcesFit NodeResourcesBalancedAllocation ImageLocality"},
+		"all disabled, some again":  {`profiles: [{plugins: {score: {disabled: [{name: "*"}], enabled: [{name: ImageLocality, weight: 5}, {name: NodeAffinity}]}}}]`, "ImageLocality NodeAffinity"},
+		"reordered and extra":       {"profiles: [{plugins: {score: {enabled: [{name: ImageLocality, weight: 5}]}, multiPoint: {enabled: [{name: X}]}}}]", "ImageLocality TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation X"},
+		"extra at the point alone":  {"profiles: [{plugins: {score: {enabled: [{name: X}]}}}]", "TaintToleration NodeAffinity NodeResourcesFit PodTopologySpread NodeResourcesBalancedAllocation ImageLocality X"},
+	} {
+		cfg := load(t, c.text)
+		if got := names(config.Seats(cfg.Profiles[0].Plugins, point(t, "Score"), scores)); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+	cfg := load(t, "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: 7}]}}}]")
+	if s := config.Seats(cfg.Profiles[0].Plugins, point(t, "Score"), scores)[1]; s.Name != "NodeAffinity" || s.Weight != 7 {
+		t.Errorf("a default plugin keeps its place and takes the new weight: %+v", s)
+	}
+}
+
+// row: SCH-20
+func TestErrorsNameTheField(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown field":         {"profils: []", `strict decoding error: unknown field "profils"`},
+		"unknown argument":      {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoreStrategy: {}}}]}]", `decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin NodeResourcesFit: strict decoding error: unknown field "scoreStrategy"`},
+		"unknown plugin":        {"profiles: [{plugins: {filter: {enabled: [{name: NodeResourceFit}]}}}]", `profiles[0].plugins.filter.enabled[0].name: Not found: "NodeResourceFit"`},
+		"parallelism":           {"parallelism: 0", "parallelism: Invalid value: 0: should be an integer value greater than zero"},
+		"percentage":            {"percentageOfNodesToScore: 101", "percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]"},
+		"back-offs":             {"podInitialBackoffSeconds: 5\npodMaxBackoffSeconds: 4", "podMaxBackoffSeconds: Invalid value: 4: must be greater than or equal to PodInitialBackoffSeconds"},
+		"two of one name":       {"profiles: [{schedulerName: a}, {schedulerName: a}]", `profiles[1].schedulerName: Duplicate value: "a"`},
+		"no name":               {"profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName: Required value"},
+		"strategy":              {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Best}}}]}]", `profiles[0].pluginConfig[0].args.scoringStrategy.type: Unsupported value: "Best": supported values: "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`},
+		"weight":                {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 101}]}}}]}]", "profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of cpu not in valid range [1, 100]"},
+		"shape":                 {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: RequestedToCapacityRatio}}}]}]", "profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape: Required value: at least one point must be specified"},
+		"queue sort":            {"profiles: [{schedulerName: a, plugins: {queueSort: {enabled: [{name: X}]}}}, {schedulerName: b, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}]", `profiles[1].plugins.queueSort: Invalid value: "PrioritySort": must be the same for all profiles`},
+		"extenders":             {"extenders: [{urlPrefix: http://x}]", "extenders: Forbidden: extenders are not supported: compile the logic in as a plugin"},
+		"twice enabled":         {"profiles: [{plugins: {score: {enabled: [{name: X}, {name: X}]}}}]", `profiles[0].plugins.score.enabled[1].name: Duplicate value: "X"`},
+		"arguments for nothing": {"profiles: [{pluginConfig: [{name: NodeName, args: {}}]}]", "profiles[0].pluginConfig[0].args: Forbidden: plugin NodeName takes no arguments"},
+	} {
+		_, err := config.Load([]byte(head+c.text), "X")
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s:\n got %v\nwant %s", name, err, c.want)
+		}
+	}
+	if _, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n")); err == nil || !strings.Contains(err.Error(), "v1beta3") {
+		t.Errorf("another version: %v", err)
+	}
+}
+
+// row: SCH-24
+func TestOutOfTreeArgumentsAreKeptAsTheyAre(t *testing.T) {
+	cfg := load(t, "profiles: [{pluginConfig: [{name: X, args: {permitWaitingTimeSeconds: 60}}]}]")
+	for _, c := range cfg.Profiles[0].PluginConfig {
+		if c.Name == "X" && (c.Args.Object != nil || string(c.Args.Raw) != `{"permitWaitingTimeSeconds":60}`) {
+			t.Errorf("args %s %v", c.Args.Raw, c.Args.Object)
+		}
+	}
+}
