@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -19,7 +20,8 @@ import (
 
 // Hands carry out actions. Calls for one Pod come one after another, calls for different Pods side by side.
 type Hands struct {
-	d Deps
+	d    Deps
+	gate *gate
 
 	mu      sync.Mutex
 	benches map[types.UID]*bench
@@ -34,7 +36,9 @@ type bench struct {
 }
 
 // New returns Hands.
-func New(d Deps) *Hands { return &Hands{d: d, benches: map[types.UID]*bench{}} }
+func New(d Deps) *Hands {
+	return &Hands{d: d, gate: newGate(2 * runtime.NumCPU()), benches: map[types.UID]*bench{}}
+}
 
 // call is one action on one Pod.
 type call struct {

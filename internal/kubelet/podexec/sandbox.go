@@ -26,7 +26,11 @@ func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error
 	if err := os.MkdirAll(cfg.LogDirectory, 0o755); err != nil {
 		return c.noSandbox(ctx, err)
 	}
-	if _, err := c.h.d.Runtime.RunPodSandbox(ctx, cfg, handler); err != nil {
+	err = c.h.gate.pass(ctx, beginning, func() error {
+		_, err := c.h.d.Runtime.RunPodSandbox(ctx, cfg, handler)
+		return err
+	})
+	if err != nil {
 		return c.noSandbox(ctx, err)
 	}
 	return nil
@@ -43,7 +47,8 @@ func (c *call) stopSandbox(ctx context.Context, a podplan.StopSandbox) error {
 	if a.Changed {
 		c.h.d.Events.SandboxChanged(c.pod)
 	}
-	if err := gone(c.h.d.Runtime.StopPodSandbox(ctx, a.ID)); err != nil {
+	err := c.h.gate.pass(ctx, finishing, func() error { return gone(c.h.d.Runtime.StopPodSandbox(ctx, a.ID)) })
+	if err != nil {
 		return refuse(reason.FailedStop, fmt.Errorf("stop sandbox %s: %w", a.ID, err))
 	}
 	return nil

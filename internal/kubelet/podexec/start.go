@@ -47,7 +47,11 @@ func (c *call) start(ctx context.Context, a podplan.Start) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	id, err := c.h.d.Runtime.CreateContainer(ctx, a.Sandbox, cfg, box)
+	var id string
+	err = c.h.gate.pass(ctx, finishing, func() (err error) {
+		id, err = c.h.d.Runtime.CreateContainer(ctx, a.Sandbox, cfg, box)
+		return err
+	})
 	if err != nil {
 		return c.failed(ctx, a.Name, reason.CreateContainerError, err)
 	}
@@ -64,7 +68,7 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := c.h.d.Runtime.StartContainer(ctx, id); err != nil {
+	if err := c.h.gate.pass(ctx, finishing, func() error { return c.h.d.Runtime.StartContainer(ctx, id) }); err != nil {
 		return c.failed(ctx, a.Name, reason.RunContainerError, err)
 	}
 	c.h.d.Events.Started(c.pod, a.Name)
