@@ -50,6 +50,16 @@ func (n *notes) of(name string) []journal.Fact {
 
 func start(t *testing.T, change func(*Options), objects ...runtime.Object) *cluster {
 	t.Helper()
+	return run(t, context.Background(), change, objects)
+}
+
+func startWith(t *testing.T, ctx context.Context, objects ...runtime.Object) *cluster {
+	t.Helper()
+	return run(t, ctx, nil, objects)
+}
+
+func run(t *testing.T, ctx context.Context, change func(*Options), objects []runtime.Object) *cluster {
+	t.Helper()
 	c := &cluster{Clientset: fake.NewClientset(objects...), t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
 	c.PrependReactor("create", "pods", c.bind)
 	o := Options{Client: c, Journal: c.notes, Seed: 1}
@@ -60,7 +70,7 @@ func start(t *testing.T, change func(*Options), objects ...runtime.Object) *clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	t.Cleanup(func() {

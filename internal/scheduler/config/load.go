@@ -33,8 +33,9 @@ func Load(data []byte, known ...string) (*config.KubeSchedulerConfiguration, err
 	if err := cfg.DecodeNestedObjects(decoder); err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
+	errs := checkSets(cfg, known)
 	Complete(cfg)
-	if err := Validate(cfg, known...); err != nil {
+	if err := append(errs, checkRest(cfg, known)...).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
 	return cfg, nil

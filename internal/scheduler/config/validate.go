@@ -11,6 +11,23 @@ import (
 
 // Validate checks a completed configuration; the error names every bad field.
 func Validate(cfg *config.KubeSchedulerConfiguration, known ...string) error {
+	return append(checkSets(cfg, known), checkRest(cfg, known)...).ToAggregate()
+}
+
+// exists tells which plugins there are.
+func exists(known []string) map[string]bool {
+	out := map[string]bool{}
+	for _, name := range known {
+		out[name] = true
+	}
+	for _, row := range plugins.All {
+		out[row.Name] = true
+	}
+	return out
+}
+
+// checkRest checks all but which plugins are enabled.
+func checkRest(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
 	var errs field.ErrorList
 	if n := *cfg.Parallelism; n <= 0 {
 		errs = append(errs, field.Invalid(field.NewPath("parallelism"), n, "should be an integer value greater than zero"))
@@ -41,7 +58,7 @@ func Validate(cfg *config.KubeSchedulerConfiguration, known ...string) error {
 		names[*p.SchedulerName] = i
 	}
 	errs = append(errs, checkQueueSort(cfg.Profiles)...)
-	return errs.ToAggregate()
+	return errs
 }
 
 func checkPercent(path *field.Path, percent *int32) field.ErrorList {
@@ -53,44 +70,51 @@ func checkPercent(path *field.Path, percent *int32) field.ErrorList {
 
 func checkProfile(path *field.Path, p *config.KubeSchedulerProfile, known []string) field.ErrorList {
 	errs := checkPercent(path.Child("percentageOfNodesToScore"), p.PercentageOfNodesToScore)
-	exists := map[string]bool{}
-	for _, name := range known {
-		exists[name] = true
-	}
-	for _, row := range plugins.All {
-		exists[row.Name] = true
-	}
-	check := func(path *field.Path, s *config.PluginSet) {
-		seen := map[string]bool{}
-		for i, pl := range s.Enabled {
-			at := path.Child("enabled").Index(i)
-			switch {
-			case pl.Name == "":
-				errs = append(errs, field.Required(at.Child("name"), "name the plugin"))
-			case !exists[pl.Name]:
-				errs = append(errs, field.NotFound(at.Child("name"), pl.Name))
-			case seen[pl.Name]:
-				errs = append(errs, field.Duplicate(at.Child("name"), pl.Name))
-			}
-			seen[pl.Name] = true
-			if pl.Weight != nil && *pl.Weight < 0 {
-				errs = append(errs, field.Invalid(at.Child("weight"), *pl.Weight, "must not be negative"))
+	return append(errs, checkArgs(path.Child("pluginConfig"), p, exists(known))...)
+}
+
+// checkSets checks which plugins are enabled where. Before completion the paths are those of the file.
+func checkSets(cfg *config.KubeSchedulerConfiguration, known []string) field.ErrorList {
+	var errs field.ErrorList
+	there := exists(known)
+	for i := range cfg.Profiles {
+		p := cfg.Profiles[i].Plugins
+		if p == nil {
+			continue
+		}
+		path := field.NewPath("profiles").Index(i).Child("plugins")
+		errs = append(errs, checkSet(path.Child("multiPoint"), &p.MultiPoint, there)...)
+		for _, point := range Points {
+			errs = append(errs, checkSet(path.Child(point.Field), point.Of(p), there)...)
+		}
+		for name, set := range map[string]config.PluginSet{"placementGenerate": p.PlacementGenerate, "placementScore": p.PlacementScore, "podGroupPostFilter": p.PodGroupPostFilter} {
+			if len(set.Enabled) > 0 {
+				errs = append(errs, field.Forbidden(path.Child(name), "Pod groups are not supported"))
 			}
 		}
 	}
-	check(path.Child("plugins", "multiPoint"), &p.Plugins.MultiPoint)
-	for _, point := range Points {
-		check(path.Child("plugins", point.Field), point.Of(p.Plugins))
-	}
-	for _, s := range []struct {
-		name string
-		set  config.PluginSet
-	}{{"placementGenerate", p.Plugins.PlacementGenerate}, {"placementScore", p.Plugins.PlacementScore}, {"podGroupPostFilter", p.Plugins.PodGroupPostFilter}} {
-		if len(s.set.Enabled) > 0 {
-			errs = append(errs, field.Forbidden(path.Child("plugins", s.name), "Pod groups are not supported"))
+	return errs
+}
+
+func checkSet(path *field.Path, s *config.PluginSet, there map[string]bool) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, pl := range s.Enabled {
+		at := path.Child("enabled").Index(i)
+		switch {
+		case pl.Name == "":
+			errs = append(errs, field.Required(at.Child("name"), "name the plugin"))
+		case !there[pl.Name]:
+			errs = append(errs, field.NotFound(at.Child("name"), pl.Name))
+		case seen[pl.Name]:
+			errs = append(errs, field.Duplicate(at.Child("name"), pl.Name))
+		}
+		seen[pl.Name] = true
+		if pl.Weight != nil && *pl.Weight < 0 {
+			errs = append(errs, field.Invalid(at.Child("weight"), *pl.Weight, "must not be negative"))
 		}
 	}
-	return append(errs, checkArgs(path.Child("pluginConfig"), p, exists)...)
+	return errs
 }
 
 func checkArgs(path *field.Path, p *config.KubeSchedulerProfile, exists map[string]bool) field.ErrorList {
