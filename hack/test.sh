@@ -22,7 +22,7 @@ mkdir -p build
 say "testing"
 # The log of every test feeds `make ledger`; people see one line per package and whatever failed.
 set +e
-go test -json -timeout 20m "${@:-./...}" | tee build/test.json | go run ./hack/progress
+go test -json -timeout 20m "${@:-./...}" | tee build/test.json | go run ./hack/progress "$start"
 code=${PIPESTATUS[0]}
 set -e
 say "done, exit code $code"

@@ -1,4 +1,5 @@
 // Command progress reads `go test -json` and prints one line per package as it ends, and the output of what failed.
+// Its argument is when the run began, in seconds since 1970; times are printed from then.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -16,7 +18,13 @@ type event struct {
 }
 
 func main() {
-	if err := run(os.Stdin, os.Stdout, time.Now()); err != nil {
+	start := time.Now()
+	if len(os.Args) > 1 {
+		if s, err := strconv.ParseInt(os.Args[1], 10, 64); err == nil {
+			start = time.Unix(s, 0)
+		}
+	}
+	if err := run(os.Stdin, os.Stdout, start); err != nil {
 		fmt.Fprintln(os.Stderr, "progress:", err)
 		os.Exit(1)
 	}

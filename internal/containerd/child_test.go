@@ -347,7 +347,22 @@ func TestChangedConfigurationReplacesContainerd(t *testing.T) {
 	if got := n.client().pid(main); got != pid {
 		t.Errorf("the container's process was %s and is %s", pid, got)
 	}
-	second.Close() // Clean ends everything that is left running here
+	second.Close()
+
+	// So is one whose files somebody swept away: it is found by its command line.
+	for _, name := range []string{"containerd.sock", "containerd.pid"} {
+		if err := os.Remove(filepath.Join(instance.StateDir(n.cfg.DataDir), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := n.start()
+	if third.PID() == second.PID() {
+		t.Error("a containerd without socket was adopted")
+	}
+	if got := n.client().pid(main); got != pid {
+		t.Errorf("the container's process was %s and is %s", pid, got)
+	}
+	third.Close() // Clean ends everything that is left running here
 }
 
 func TestImagesComeFromALoopbackMirror(t *testing.T) {

@@ -169,9 +169,6 @@ func (c Config) running() *process {
 			}
 		}
 	}
-	if _, err := os.Stat(c.socket()); err != nil {
-		return nil
-	}
 	for _, pid := range pids() {
 		if argumentPair(pid, "--config", c.file()) {
 			if p := c.take(pid, ""); p != nil {

@@ -138,7 +138,7 @@ func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
 		return nil, nil
 	}
 	written, err := os.ReadFile(c.file())
-	if err == nil && bytes.Equal(written, config) {
+	if _, gone := os.Stat(c.socket()); gone == nil && err == nil && bytes.Equal(written, config) {
 		patience, cancel := context.WithTimeout(ctx, 10*time.Second)
 		err = c.ready(patience, proc)
 		cancel()
