@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is one role that runs alone.
+type process struct {
+	cmd    *exec.Cmd
+	output *tail
+	exited chan error
+}
+
+func (c *cluster) role(args ...string) *process {
+	c.t.Helper()
+	p := &process{cmd: exec.Command(filepath.Join(c.bin, "gantry"), args...), output: newTail(), exited: make(chan error, 1)}
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	if err := p.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	go func() { p.exited <- p.cmd.Wait(); close(p.exited) }()
+	c.t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.exited:
+		case <-time.After(20 * time.Second):
+			_ = p.cmd.Process.Kill()
+			<-p.exited
+			c.t.Errorf("gantry %s did not stop on SIGTERM", args[0])
+		}
+		if c.t.Failed() {
+			text, _ := p.output.text()
+			if len(text) > 5000 {
+				text = text[len(text)-5000:]
+			}
+			c.t.Logf("--- gantry %s\n%s", args[0], text)
+		}
+	})
+	return p
+}
+
+// Each role alone, joined by kubeconfigs over HTTPS only: the node under its node certificate, the scheduler and the controllers under theirs. Their
+// facts reach the journal all the same.
+func TestRolesAlone(t *testing.T) {
+	c := newCluster(t) // prepares directory, ports and clean-up; `gantry up` is not started
+	port, kubeletPort := c.flag("--secure-port"), c.flag("--kubelet-port")
+	server := filepath.Join(c.dir, "server")
+	c.config = filepath.Join(server, "kubeconfig")
+	c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name", "node-1")
+	c.eventually(30*time.Second, "the API server answers", func() (string, bool) {
+		out, err := c.try("", "get", "--raw", "/readyz")
+		return out, err == nil && out == "ok"
+	})
+	in := func(name string) string { return filepath.Join(server, name) }
+	c.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
+	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2")
+	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.dir, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
+		"--kubelet-port", kubeletPort, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr"),
+		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
+	c.eventually(30*time.Second, "the node registers", func() (string, bool) {
+		out, err := c.try("", "get", "node", "node-1")
+		return out, err == nil
+	})
+	c.waitFor("node/node-1", "condition=Ready", time.Minute)
+	c.importImages("docker.io/library/busybox:1.28")
+	c.eventually(20*time.Second, "service account", func() (string, bool) {
+		out, err := c.try("", "get", "serviceaccount", "default")
+		return out, err == nil
+	})
+	c.kubectl("create", "deployment", "web", "--image=busybox:1.28", "--", "sh", "-c", "trap 'exit 0' TERM; echo here; while true; do sleep 0.2; done")
+	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	if out := c.kubectl("logs", "deployment/web"); out != "here\n" {
+		t.Errorf("logs through the API server: %q", out)
+	}
+	pod := strings.TrimPrefix(strings.TrimSpace(c.kubectl("get", "pods", "-l", "app=web", "-o", "name")), "pod/")
+	c.eventually(10*time.Second, "facts of all roles in the journal", func() (string, bool) {
+		trace := c.gantry("trace", "pod/"+pod)
+		for _, want := range []string{"controllers", "bound to node-1", "CRI StartContainer", "Ready=True"} {
+			if !strings.Contains(trace, want) {
+				return fmt.Sprintf("lacks %q:\n%s", want, trace), false
+			}
+		}
+		return trace, true
+	})
+	if err := node.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-node.exited
+	c.kubectl("delete", "deployment", "web")
+	if raw, _ := exec.Command("pgrep", "-f", "containerd --config /run/gantry").Output(); len(bytes.TrimSpace(raw)) == 0 {
+		t.Error("containerd did not outlive its kubelet")
+	}
+}
