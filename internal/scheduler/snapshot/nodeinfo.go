@@ -134,7 +134,18 @@ func (n *NodeInfo) RemovePod(_ logr.Logger, p *v1.Pod) error {
 		}
 	}
 	n.account(gone, -1)
+	if len(pod.HostPorts(gone.GetPod())) > 0 { // Pods bound by hand may share a port: those left keep it
+		for _, other := range n.pods {
+			n.takePorts(other.GetPod())
+		}
+	}
 	return nil
+}
+
+func (n *NodeInfo) takePorts(p *v1.Pod) {
+	for _, port := range pod.HostPorts(p) {
+		n.ports.Add(port.HostIP, string(port.Protocol), port.HostPort)
+	}
 }
 
 func (n *NodeInfo) account(p framework.PodInfo, sign int) {
@@ -149,10 +160,10 @@ func (n *NodeInfo) account(p framework.PodInfo, sign int) {
 		n.requested.Pods--
 		n.non0.MilliCPU, n.non0.Memory = n.non0.MilliCPU-non0.MilliCPU, n.non0.Memory-non0.Memory
 	}
-	for _, port := range pod.HostPorts(p.GetPod()) {
-		if sign > 0 {
-			n.ports.Add(port.HostIP, string(port.Protocol), port.HostPort)
-		} else {
+	if sign > 0 {
+		n.takePorts(p.GetPod())
+	} else {
+		for _, port := range pod.HostPorts(p.GetPod()) {
 			n.ports.Remove(port.HostIP, string(port.Protocol), port.HostPort)
 		}
 	}
