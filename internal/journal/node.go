@@ -55,6 +55,15 @@ func (f Called) Line() string {
 	return s
 }
 
+// Waited says that something of the Pod had to wait for its turn on the node: the kubelet lets few heavy runtime calls run side by side.
+type Waited struct {
+	For  string `json:"for"` // the call that waited
+	Took Took   `json:"took"`
+}
+
+// Line prints the wait.
+func (f Waited) Line() string { return fmt.Sprintf("waited %s for its turn to %s", f.Took, f.For) }
+
 // ContainerStarted says that a container's process runs.
 type ContainerStarted struct {
 	Container string `json:"container"`

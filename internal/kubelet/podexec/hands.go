@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -131,4 +132,15 @@ func gone(err error) error {
 
 func refuse(code reason.Code, err error) *reason.Refusal {
 	return &reason.Refusal{Code: code, By: "kubelet/podexec", Detail: said(err), Err: err}
+}
+
+// inTurn makes a heavy call when there is a place for it, and states what it waited.
+func (c *call) inTurn(ctx context.Context, urgency int, what string, call func() error) error {
+	begin := time.Now()
+	return c.h.gate.pass(ctx, urgency, func() error {
+		if waited := time.Since(begin); waited >= time.Millisecond {
+			c.put(journal.Waited{For: what, Took: journal.Took(waited)})
+		}
+		return call()
+	})
 }

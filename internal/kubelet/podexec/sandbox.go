@@ -26,7 +26,7 @@ func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error
 	if err := os.MkdirAll(cfg.LogDirectory, 0o755); err != nil {
 		return c.noSandbox(ctx, err)
 	}
-	err = c.h.gate.pass(ctx, beginning, func() error {
+	err = c.inTurn(ctx, beginning, "make the sandbox", func() error {
 		_, err := c.h.d.Runtime.RunPodSandbox(ctx, cfg, handler)
 		return err
 	})
@@ -47,7 +47,7 @@ func (c *call) stopSandbox(ctx context.Context, a podplan.StopSandbox) error {
 	if a.Changed {
 		c.h.d.Events.SandboxChanged(c.pod)
 	}
-	err := c.h.gate.pass(ctx, finishing, func() error { return gone(c.h.d.Runtime.StopPodSandbox(ctx, a.ID)) })
+	err := c.inTurn(ctx, finishing, "stop the sandbox", func() error { return gone(c.h.d.Runtime.StopPodSandbox(ctx, a.ID)) })
 	if err != nil {
 		return refuse(reason.FailedStop, fmt.Errorf("stop sandbox %s: %w", a.ID, err))
 	}

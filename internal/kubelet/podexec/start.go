@@ -48,7 +48,7 @@ func (c *call) start(ctx context.Context, a podplan.Start) error {
 		return ctx.Err()
 	}
 	var id string
-	err = c.h.gate.pass(ctx, finishing, func() (err error) {
+	err = c.inTurn(ctx, finishing, "make container "+a.Name, func() (err error) {
 		id, err = c.h.d.Runtime.CreateContainer(ctx, a.Sandbox, cfg, box)
 		return err
 	})
@@ -68,7 +68,7 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := c.h.gate.pass(ctx, finishing, func() error { return c.h.d.Runtime.StartContainer(ctx, id) }); err != nil {
+	if err := c.inTurn(ctx, finishing, "start container "+a.Name, func() error { return c.h.d.Runtime.StartContainer(ctx, id) }); err != nil {
 		return c.failed(ctx, a.Name, reason.RunContainerError, err)
 	}
 	c.h.d.Events.Started(c.pod, a.Name)
