@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
@@ -19,7 +20,8 @@ import (
 // bindingREST is pods/binding: it gives a Pod its node, once.
 type bindingREST struct {
 	noop
-	pods *podStore
+	pods   *podStore
+	lookup func(group, resource string) rest.StandardStorage
 }
 
 var (
@@ -49,10 +51,38 @@ func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Objec
 			return nil, err
 		}
 	}
+	if err := r.topology(ctx, b); err != nil {
+		return nil, err
+	}
 	if err := r.pods.bind(ctx, b, dryrun.IsDryRun(options.DryRun)); err != nil {
 		return nil, err
 	}
 	return &metav1.Status{Status: metav1.StatusSuccess}, nil
+}
+
+// topology puts the node's zone and region on the Pod, so that its containers can read them. A node that is not there has none.
+func (r *bindingREST) topology(ctx context.Context, b *v1.Binding) error {
+	store := r.lookup("", "nodes")
+	if store == nil {
+		return nil
+	}
+	o, err := store.Get(request.WithNamespace(ctx, metav1.NamespaceNone), b.Target.Name, &metav1.GetOptions{})
+	if errors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n, ok := o.(*v1.Node)
+	if !ok {
+		return fmt.Errorf("unexpected object type %T in the store of nodes", o)
+	}
+	for _, k := range []string{v1.LabelTopologyZone, v1.LabelTopologyRegion} {
+		if v, ok := n.Labels[k]; ok {
+			b.Labels = merged(b.Labels, map[string]string{k: v})
+		}
+	}
+	return nil
 }
 
 func validateBinding(b *v1.Binding) field.ErrorList {
@@ -149,9 +179,9 @@ func setCondition(s *v1.PodStatus, c v1.PodCondition, now metav1.Time) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// Bindings is the old endpoint `bindings`, which takes the Pod's name from the body; store is the Pods' store.
-func Bindings(store rest.Storage) rest.Storage {
-	return &bindingsREST{bindingREST{pods: &podStore{Store: Generic(store)}}}
+// Bindings is the old endpoint `bindings`, which takes the Pod's name from the body. lookup finds the stores of Pods and Nodes.
+func Bindings(lookup func(group, resource string) rest.StandardStorage) rest.Storage {
+	return &bindingsREST{bindingREST{pods: &podStore{Store: Generic(lookup("", "pods"))}, lookup: lookup}}
 }
 
 type bindingsREST struct{ sub bindingREST }

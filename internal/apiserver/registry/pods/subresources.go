@@ -18,7 +18,7 @@ func (c Connections) subresources(d kind.Deps) map[string]rest.Storage {
 	p := &podStore{Store: Generic(d.Store)}
 	k := &kubelets{Connections: c, lookup: d.Lookup}
 	return map[string]rest.Storage{
-		"binding":             &bindingREST{pods: p},
+		"binding":             &bindingREST{pods: p, lookup: d.Lookup},
 		"eviction":            &evictionREST{pods: p, status: d.Status, lookup: d.Lookup, journal: c.Journal},
 		"ephemeralcontainers": &updateREST{pods: p, rules: ephemeralRules{}},
 		"resize":              &updateREST{pods: p, rules: resizeRules{}},

@@ -1,0 +1,350 @@
+package pods
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func at(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(1_700_000_000+seconds, 0)) }
+
+// podOf is a created Pod with one container.
+func podOf(edit ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", ResourceVersion: "7"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "nginx:1.27"}}},
+	}
+	for _, e := range edit {
+		e(p)
+	}
+	Default(p)
+	status := p.Status
+	PrepareCreate(p, at(0))
+	if status.Phase == "" {
+		status.Phase = v1.PodPending
+	}
+	if status.QOSClass = p.Status.QOSClass; len(status.Conditions) == 0 {
+		status.Conditions = p.Status.Conditions
+	}
+	p.Status = status
+	return p
+}
+
+// row: API-08
+// row: API-36
+// row: API-37
+func TestPrepareCreate(t *testing.T) {
+	p := podOf(func(p *v1.Pod) {
+		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/a"}}
+		p.Spec.TerminationGracePeriodSeconds = new(int64(-5))
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "nginx"}, v1.Container{Name: "e", Image: "a@sha256:" + strings.Repeat("a", 64)})
+	})
+	p.Status.PodIP = "1.2.3.4"
+	PrepareCreate(p, at(0))
+	if p.Status.Phase != v1.PodPending || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.PodIP != "" {
+		t.Errorf("status %+v", p.Status)
+	}
+	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionFalse || c[0].Reason != "SchedulingGated" {
+		t.Errorf("conditions %+v", c)
+	}
+	if p.Generation != 1 || p.Spec.SchedulerName != "default-scheduler" || *p.Spec.TerminationGracePeriodSeconds != 1 {
+		t.Errorf("generation %d, scheduler %s, grace %d", p.Generation, p.Spec.SchedulerName, *p.Spec.TerminationGracePeriodSeconds)
+	}
+	var policies []v1.PullPolicy
+	for _, c := range p.Spec.Containers {
+		policies = append(policies, c.ImagePullPolicy)
+	}
+	if policies[0] != v1.PullIfNotPresent || policies[1] != v1.PullAlways || policies[2] != v1.PullIfNotPresent {
+		t.Errorf("pull policies %v", policies)
+	}
+}
+
+// causes are field and message of each error.
+func causes(errs field.ErrorList) string {
+	var out []string
+	for _, e := range errs {
+		body, _, _ := strings.Cut(e.ErrorBody(), "\n")
+		out = append(out, e.Field+": "+body)
+	}
+	return strings.Join(out, "; ")
+}
+
+const noOther = "spec: Forbidden: pod updates may not change fields other than " + updatable
+
+// row: API-25
+// row: API-26
+// row: API-27
+// row: BND-07
+func TestUpdateRules(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
+	for _, c := range []struct {
+		name     string
+		old, new func(*v1.Pod)
+		want     string
+	}{
+		{name: "image", new: func(p *v1.Pod) { p.Spec.Containers[0].Image = "nginx:2" }},
+		{name: "env", new: func(p *v1.Pod) { p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}} }, want: noOther},
+		{name: "another node", old: func(p *v1.Pod) { p.Spec.NodeName = "a" }, new: func(p *v1.Pod) { p.Spec.NodeName = "b" }, want: noOther},
+		{name: "one more container", new: func(p *v1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x", TerminationMessagePolicy: "File", ImagePullPolicy: "Always"})
+		}, want: "spec.containers: Forbidden: pod updates may not add or remove containers"},
+		{name: "deadline set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }},
+		{name: "deadline shortened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }, new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(5) }},
+		{name: "deadline lengthened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }, new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(11) },
+			want: "spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"},
+		{name: "deadline lifted", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
+			want: "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value"},
+		{name: "toleration added", new: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} }},
+		{name: "toleration removed", old: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
+			want: "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"},
+		{name: "gate removed", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }},
+		{name: "gate added", new: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} },
+			want: "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'a'"},
+		{name: "gated, selector narrowed", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }, new: func(p *v1.Pod) {
+			p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}}
+			p.Spec.NodeSelector = map[string]string{"a": "b"}
+		}},
+		{name: "gated, affinity set", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }, new: func(p *v1.Pod) {
+			p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}}
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "k", Operator: "Exists"}}}},
+			}}}
+		}},
+		{name: "deadline of no seconds", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(-1) },
+			want: "spec.activeDeadlineSeconds: Invalid value: -1: must be between 1 and 2147483647, inclusive; spec.activeDeadlineSeconds: Invalid value: -1: must be between 0 and 2147483647, inclusive"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			edit := func(f func(*v1.Pod)) func(*v1.Pod) {
+				if f == nil {
+					return func(*v1.Pod) {}
+				}
+				return f
+			}
+			old, now := podOf(edit(c.old)), podOf(edit(c.new))
+			if got := causes(ValidateUpdate(now, old)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// row: API-28
+// row: API-40
+func TestNamesAndSystem(t *testing.T) {
+	p := podOf(func(p *v1.Pod) {
+		p.Spec.InitContainers = []v1.Container{{Name: "c", Image: "x"}}
+		p.Spec.OS = &v1.PodOS{Name: "darwin"}
+	})
+	want := `spec.initContainers[0].name: Duplicate value: "c"; spec.os.name: Unsupported value: "darwin": supported values: "linux", "windows"`
+	if got := causes(Validate(p)); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// row: API-21
+func TestStatusRules(t *testing.T) {
+	old := podOf()
+	now := old.DeepCopy()
+	now.Status.Conditions = []v1.PodCondition{{Type: "a b", Status: v1.ConditionTrue}, {Type: "example.com/a", Status: v1.ConditionTrue}}
+	now.Status.QOSClass = v1.PodQOSGuaranteed
+	got := causes(ValidateStatusUpdate(now, old))
+	if !strings.HasPrefix(got, `status.conditions[0].Type: Invalid value: "a b": name part must consist of`) || !strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
+		t.Error(got)
+	}
+}
+
+// TestStatusKeeps: what a status update leaves alone, and addresses that agree.
+//
+// row: API-19
+func TestStatusKeeps(t *testing.T) {
+	old := podOf(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Name: "rs"}} })
+	now := old.DeepCopy()
+	now.Spec.NodeName, now.OwnerReferences, now.Status.QOSClass = "n", nil, ""
+	now.Status.PodIP, now.Status.PodIPs = "10.0.0.1", []v1.PodIP{{IP: "10.0.0.2"}}
+	PrepareStatus(now, old)
+	if now.Spec.NodeName != "" || len(now.OwnerReferences) != 1 || now.Status.QOSClass != v1.PodQOSBestEffort || now.Status.PodIPs[0].IP != "10.0.0.1" {
+		t.Errorf("%+v", now)
+	}
+	main := old.DeepCopy()
+	main.Status.Phase = v1.PodRunning
+	PrepareUpdate(main, old)
+	if main.Status.Phase != v1.PodPending {
+		t.Error("the main endpoint wrote the status")
+	}
+}
+
+// row: API-32
+// row: API-33
+func TestGrace(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
+	bound := func(p *v1.Pod) { p.Spec.NodeName = "n" }
+	for _, c := range []struct {
+		name  string
+		pod   *v1.Pod
+		asked *int64
+		want  int64
+	}{
+		{"spec's default", podOf(bound), nil, 30},
+		{"asked", podOf(bound), n(5), 5},
+		{"at once", podOf(bound), n(0), 0},
+		{"negative", podOf(bound), n(-3), 1},
+		{"not placed", podOf(), n(5), 0},
+		{"ended", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), n(5), 0},
+	} {
+		if got := Grace(c.pod, c.asked); got != c.want {
+			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+	o := &metav1.DeleteOptions{}
+	if !gracefulDelete(context.Background(), podOf(bound), o) || *o.GracePeriodSeconds != 30 {
+		t.Error("grace not filled in")
+	}
+}
+
+// row: BND-02
+// row: BND-06
+func TestBindPod(t *testing.T) {
+	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}}, Target: v1.ObjectReference{Name: "n"}}
+	p := podOf()
+	spec := p.Spec.DeepCopy()
+	if err := bindPod(p, b, at(3)); err != nil {
+		t.Fatal(err)
+	}
+	spec.NodeName = "n"
+	if !strings.EqualFold(p.Spec.String(), spec.String()) || p.Generation != 1 || p.Annotations["a"] != "b" {
+		t.Errorf("more than the node's name changed: %v", p)
+	}
+	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionTrue || c[0].LastTransitionTime != at(3) {
+		t.Errorf("conditions %+v", p.Status.Conditions)
+	}
+	for _, c := range []struct {
+		pod  *v1.Pod
+		want string
+	}{
+		{p, `pod p is already assigned to node "n"`},
+		{podOf(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), "pod p has non-empty .spec.schedulingGates"},
+		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), "pod p is being deleted, cannot be assigned to a host"},
+	} {
+		if err := bindPod(c.pod, b, at(4)); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", Generation: 2},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 2, DesiredHealthy: 1, DisruptionsAllowed: 1},
+	}
+	refusal := func(want string, retry int32) {
+		t.Helper()
+		err := Take(b, "p", at(0))
+		s, ok := err.(errors.APIStatus)
+		if !ok || !errors.IsTooManyRequests(err) || s.Status().Details.Causes[0].Message != want || s.Status().Details.Causes[0].Type != policyv1.DisruptionBudgetCause || s.Status().Details.RetryAfterSeconds != retry {
+			t.Errorf("got %v", err)
+		}
+	}
+	refusal("The disruption budget x is still being processed by the server.", 10)
+	b.Status.ObservedGeneration = 2
+	if err := Take(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 || b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
+		t.Errorf("%v, %+v", err, b.Status)
+	}
+	refusal("The disruption budget x needs 1 healthy pods and has 2 currently", 0)
+
+	ready := podOf(func(p *v1.Pod) {
+		p.Labels = map[string]string{"app": "a"}
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+	})
+	if len(Governing([]policyv1.PodDisruptionBudget{*b}, ready)) != 1 || len(Governing([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
+		t.Error("the budget governs the wrong Pods")
+	}
+	unready := podOf()
+	if freeUnready(ready, b) || !freeUnready(unready, b) {
+		t.Error("an unready Pod is free while enough others are healthy, a ready one is not")
+	}
+	b.Status.CurrentHealthy = 0
+	if freeUnready(unready, b) {
+		t.Error("below the budget an unready Pod is guarded")
+	}
+	b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
+	if !freeUnready(unready, b) {
+		t.Error("AlwaysAllow frees unready Pods")
+	}
+}
+
+func TestResizeRules(t *testing.T) {
+	sized := func(cpu string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("1Gi")}
+		}
+	}
+	old := podOf(sized("1"))
+	now := old.DeepCopy()
+	now.Spec.Containers[0].Image, now.Labels = "other", map[string]string{"a": "b"}
+	now.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("2")
+	var r resizeRules
+	r.keep(now, old)
+	if now.Spec.Containers[0].Image != "nginx:1.27" || len(now.Labels) != 0 {
+		t.Error("a resize changed more than sizes")
+	}
+	if got := causes(r.validate(now, old)); got != "" {
+		t.Error(got)
+	}
+	delete(now.Spec.Containers[0].Resources.Requests, v1.ResourceCPU)
+	if got := causes(r.validate(now, old)); got != "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed" {
+		t.Error(got)
+	}
+}
+
+func TestContainerChoice(t *testing.T) {
+	two := podOf(func(p *v1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})
+		p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "x"}}
+	})
+	for _, c := range []struct {
+		pod        *v1.Pod
+		name, want string
+	}{
+		{podOf(), "", "c"},
+		{two, "i", "i"},
+		{two, "", "a container name must be specified for pod p, choose one of: [i c d]"},
+		{two, "z", "container z is not valid for pod p"},
+	} {
+		got, err := container(c.pod, c.name)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}
+
+func TestLocation(t *testing.T) {
+	n := &v1.Node{Status: v1.NodeStatus{
+		Addresses:       []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeHostName, Address: "n1"}},
+		DaemonEndpoints: v1.NodeDaemonEndpoints{KubeletEndpoint: v1.DaemonEndpoint{Port: 4444}},
+	}}
+	for _, c := range []struct {
+		types []v1.NodeAddressType
+		want  string
+	}{{nil, "https://n1:4444"}, {[]v1.NodeAddressType{v1.NodeInternalIP}, "https://10.0.0.1:4444"}} {
+		if u, err := Location(n, c.types, 0); err != nil || u.String() != c.want {
+			t.Errorf("got %v %v, want %s", u, err, c.want)
+		}
+	}
+	if _, err := Location(&v1.Node{}, nil, 0); err == nil {
+		t.Error("a node without addresses was reached")
+	}
+}

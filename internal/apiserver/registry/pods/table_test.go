@@ -1,0 +1,97 @@
+package pods
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func waiting(reason string) v1.ContainerState {
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
+}
+
+func ended(code int32, reason string) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
+}
+
+func running() v1.ContainerState {
+	return v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+}
+
+// TestRow holds READY, STATUS and RESTARTS as upstream prints them.
+func TestRow(t *testing.T) {
+	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
+		for i := range states {
+			states[i].Name = fmt.Sprint("i", i)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, v1.Container{Name: states[i].Name, Image: "x"})
+		}
+		p.Status.InitContainerStatuses = states
+	}
+	app := func(p *v1.Pod, s v1.ContainerStatus) {
+		s.Name = "c"
+		p.Status.Phase, p.Status.ContainerStatuses = v1.PodRunning, []v1.ContainerStatus{s}
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*v1.Pod)
+		want string
+	}{
+		{"new", func(*v1.Pod) {}, "0/1 Pending 0"},
+		{"gated", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }, "0/1 SchedulingGated 0"},
+		{"creating", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: waiting("ContainerCreating")})
+			p.Status.Phase = v1.PodPending
+		}, "0/1 ContainerCreating 0"},
+		{"running", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: running(), Ready: true}) }, "1/1 Running 0"},
+		{"restarted 5 s ago", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: running(), Ready: true, RestartCount: 1, LastTerminationState: v1.ContainerState{
+				Terminated: &v1.ContainerStateTerminated{FinishedAt: at(95)}}})
+		}, "1/1 Running 1 (5s ago)"},
+		{"crash loop", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 5}) }, "0/1 CrashLoopBackOff 5"},
+		{"completed", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: ended(0, "Completed")})
+			p.Status.Phase = v1.PodSucceeded
+		}, "0/1 Completed 0"},
+		{"exit code without a reason", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: ended(3, "")}) }, "0/1 ExitCode:3 0"},
+		{"one of two completed", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: running(), Ready: true})
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})
+			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d", State: ended(0, "Completed")}}, p.Status.ContainerStatuses...)
+		}, "1/2 NotReady 0"},
+		{"first of two init containers", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: running()}, v1.ContainerStatus{State: waiting("PodInitializing")})
+		}, "0/1 Init:0/2 0"},
+		{"second of two init containers", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: ended(0, "Completed")}, v1.ContainerStatus{State: running()})
+		}, "0/1 Init:1/2 0"},
+		{"init container crashes", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 2})
+		}, "0/1 Init:CrashLoopBackOff 2"},
+		{"init container failed", func(p *v1.Pod) { inits(p, v1.ContainerStatus{State: ended(3, "")}) }, "0/1 Init:ExitCode:3 0"},
+		{"sidecar", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: running(), Started: new(true), Ready: true, RestartCount: 1})
+			p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+			app(p, v1.ContainerStatus{State: running(), Ready: true})
+		}, "2/2 Running 1"},
+		{"evicted", func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = v1.PodFailed, "Evicted" }, "0/1 Evicted 0"},
+		{"deleting", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: running(), Ready: true})
+			p.DeletionTimestamp = &metav1.Time{}
+		}, "1/1 Terminating 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Row(podOf(c.edit), at(100))
+			if got := fmt.Sprint(r[1], " ", r[2], " ", r[3]); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	if r := Row(podOf(), at(100)); fmt.Sprint(r[4:]) != "[<unknown> <none> <none> <none> <none>]" {
+		t.Error(r)
+	}
+	if c := RowConditions(podOf(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })); len(c) != 1 || c[0].Message != "The pod failed." {
+		t.Error(c)
+	}
+}
