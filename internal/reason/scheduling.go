@@ -1,0 +1,16 @@
+package reason
+
+// Why a node is no place for a Pod. Each is one plugin's refusal, with the remedy in its Fix.
+const (
+	NoRoom            Code = "NoRoom"            // a resource does not suffice: request less, free some, or add a node
+	TooManyPods       Code = "TooManyPods"       // the node's limit of Pods is reached
+	NoSuchResource    Code = "NoSuchResource"    // the node offers nothing of an asked resource
+	Cordoned          Code = "Cordoned"          // the node takes no new Pods: uncordon it or tolerate node.kubernetes.io/unschedulable
+	TaintNotTolerated Code = "TaintNotTolerated" // a taint has no matching toleration
+	LabelsNotMatched  Code = "LabelsNotMatched"  // node selector, node affinity or the profile's added affinity
+	OtherNodeNamed    Code = "OtherNodeNamed"    // spec.nodeName names another node
+	PortTaken         Code = "PortTaken"         // a host port is taken
+	SpreadExceeded    Code = "SpreadExceeded"    // a topology spread constraint would be broken
+	SpreadKeyMissing  Code = "SpreadKeyMissing"  // the node lacks a label a topology spread constraint needs
+	Gated             Code = "Gated"             // scheduling gates are left
+)
