@@ -1,0 +1,196 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func at(d time.Duration) metav1.Time { return metav1.NewTime(t0.Add(d)) }
+
+// base is a Pod with one container, bound to a Ready node.
+func base() In {
+	return In{
+		Now: t0, Ref: journal.Ref{Namespace: "shop", Name: "web"},
+		Pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", CreationTimestamp: at(-time.Minute)},
+			Spec:       corev1.PodSpec{NodeName: "n1", RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{Name: "app", Image: "registry.test/web:1.4.3"}}},
+			Status:     corev1.PodStatus{Phase: corev1.PodPending},
+		},
+		Node: node(corev1.ConditionTrue),
+	}
+}
+
+func node(ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.", LastTransitionTime: at(-2 * time.Minute)}}}}
+}
+
+func (in *In) fact(ago time.Duration, by string, f journal.Fact) {
+	in.Entries = append(in.Entries, journal.Entry{At: t0.Add(-ago), By: by, Ref: in.Ref, Fact: f})
+}
+
+func (in *In) state(s corev1.ContainerState) *corev1.ContainerStatus {
+	in.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: s}}
+	return &in.Pod.Status.ContainerStatuses[0]
+}
+
+func waiting(reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+func ended0(code int32, reason string) *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, StartedAt: at(-20 * time.Second), FinishedAt: at(-10 * time.Second)}
+}
+
+func TestWhy(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		set   func(in *In)
+		state string
+		want  []string // all in the printed answer
+		not   []string
+	}{
+		{"no node fits: every node with its numbers, nearest first", func(in *In) {
+			in.Pod.Spec.NodeName = ""
+			in.fact(50*time.Second, "scheduler", journal.Ruled{Attempt: 1, Nodes: 3, Message: "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.", Refusals: []journal.NodeRefusal{
+				{Node: "cordoned", Plugin: "NodeUnschedulable", Messages: []string{"node(s) were unschedulable"}, Fix: "kubectl uncordon cordoned"},
+				{Node: "far", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Short: []journal.Short{{Resource: "cpu", Asked: 2000, Used: 3900, Available: 4000}}},
+				{Node: "near", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Short: []journal.Short{{Resource: "cpu", Asked: 2000, Used: 2500, Available: 4000}}},
+			}})
+			in.fact(50*time.Second, "scheduler", journal.Queued{Queue: "unschedulable", Cause: "ScheduleAttemptFailure"})
+		}, "Pending", []string{"0/3 nodes are available", "near: Insufficient cpu; cpu: asks 2, 1500m free of 4, short by 500m", "lower the request of cpu to 1500m, or free 500m on near", "kubectl uncordon cordoned", "unschedulable queue"}, nil},
+		{"gated", func(in *In) {
+			in.Pod.Spec.NodeName, in.Pod.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+		}, "SchedulingGated", []string{"example.com/quota"}, nil},
+		{"another scheduler's", func(in *In) { in.Pod.Spec.NodeName, in.Pod.Spec.SchedulerName = "", "mine" }, "Pending", []string{`scheduler "mine"`}, nil},
+		{"being pulled", func(in *In) {
+			in.fact(7*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
+		}, "pulling", []string{"registry.test/web:1.4.3", "for 7s now"}, nil},
+		{"image not there", func(in *In) {
+			in.state(waiting("ImagePullBackOff", "Back-off pulling image"))
+			in.fact(9*time.Second, "kubelet", journal.PullFailed{Image: "registry.test/web:1.4.3", Reason: "ErrImagePull", Message: "registry.test/web:1.4.3: not found", RetryAt: t0.Add(11 * time.Second)})
+		}, "ImagePullBackOff", []string{"web:1.4.3", "not found", "next try in 11s", "correct the tag or push it"}, []string{"imagePullSecret"}},
+		{"not allowed to pull", func(in *In) { in.state(waiting("ErrImagePull", "401 Unauthorized")) }, "ErrImagePull", []string{"imagePullSecret"}, []string{"correct the tag"}},
+		{"ConfigMap missing in a volume", func(in *In) {
+			in.fact(5*time.Second, "kubelet", journal.VolumeWaiting{Volume: "settings", Type: "configMap", Message: `MountVolume.SetUp failed for volume "settings" : configmap "settings" not found`})
+		}, "ContainerCreating", []string{`configmap "settings" not found`, "create the ConfigMap"}, nil},
+		{"volume came after all", func(in *In) {
+			in.fact(5*time.Second, "kubelet", journal.VolumeWaiting{Volume: "settings", Type: "configMap", Message: "x"})
+			in.fact(4*time.Second, "kubelet", journal.VolumeReady{Volume: "settings"})
+		}, "ContainerCreating", nil, []string{"is not ready: x"}},
+		{"sandbox fails", func(in *In) {
+			in.fact(2*time.Second, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox", Error: "no address left in 10.72.0.0/30"})
+		}, "ContainerCreating", []string{"no address left in 10.72.0.0/30"}, nil},
+		{"image's user is a name", func(in *In) {
+			in.state(waiting("CreateContainerConfigError", "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root"))
+		}, "CreateContainerConfigError", []string{"runAsUser"}, nil},
+		{"crashing", func(in *In) {
+			s := in.state(waiting("CrashLoopBackOff", "back-off"))
+			s.RestartCount, s.LastTerminationState.Terminated = 4, ended0(3, "Error")
+			in.fact(10*time.Second, "kubelet", journal.BackingOff{Container: "app", What: "CrashLoopBackOff", Until: t0.Add(30 * time.Second)})
+		}, "CrashLoopBackOff", []string{"exit code 3", "4 restarts", "it last ran for 10s", "started again in 30s", "--previous"}, []string{"memory"}},
+		{"killed for memory", func(in *In) {
+			in.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+			s := in.state(waiting("CrashLoopBackOff", "back-off"))
+			s.LastTerminationState.Terminated = ended0(137, "OOMKilled")
+		}, "CrashLoopBackOff", []string{"limit 64Mi", "raise the container's memory limit"}, nil},
+		{"killed by its liveness probe, not for memory", func(in *In) {
+			s := in.state(waiting("CrashLoopBackOff", "back-off"))
+			s.LastTerminationState.Terminated = ended0(137, "Error")
+			in.fact(15*time.Second, "kubelet", journal.Probed{Container: "app", Probe: "liveness", Result: "failure", Message: "HTTP probe failed with statuscode: 500"})
+			in.fact(14*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "liveness probe failed", Grace: 30})
+		}, "CrashLoopBackOff", []string{"liveness probe failed", "statuscode: 500", "stopped by the kubelet"}, []string{"raise the container's memory"}},
+		{"init container runs", func(in *In) {
+			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "first"}, {Name: "second"}}
+			in.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
+				{Name: "first", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+				{Name: "second", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-8 * time.Second)}}}}
+		}, "Init:1/2", []string{"Init container second (2 of 2)", "logs web -c second"}, nil},
+		{"readiness probe fails", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(-time.Minute)}}
+			in.fact(time.Second, "kubelet", journal.Probed{Container: "app", Probe: "readiness", Result: "failure", Count: 12, Threshold: 3, Message: "Get \"http://10.0.0.1:8080/\": connection refused"})
+		}, "not Ready", []string{"readiness probe of container app fails", "connection refused", "12 failures in a row"}, nil},
+		{"readiness gate", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}).Ready = true
+			in.Pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/lb"}}
+		}, "not Ready", []string{"example.com/lb"}, nil},
+		{"stopping", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			grace, end := int64(30), at(12*time.Second)
+			in.Pod.DeletionTimestamp, in.Pod.DeletionGracePeriodSeconds = &end, &grace
+			in.fact(18*time.Second, "kubelet", journal.StopStep{Container: "app", Step: "TERM"})
+		}, "Terminating", []string{"still run: app", "30s of grace", "TERM, 18s ago", "killed", "since 18s ago"}, nil},
+		{"finalizer", func(in *In) {
+			in.state(corev1.ContainerState{Terminated: ended0(0, "Completed")})
+			end := at(-time.Minute)
+			in.Pod.DeletionTimestamp, in.Pod.Finalizers = &end, []string{"backup.example.com/snapshot"}
+		}, "Terminating", []string{"backup.example.com/snapshot"}, []string{"--force"}},
+		{"terminating on a silent node", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			in.Node = node(corev1.ConditionUnknown)
+			end := at(-time.Minute)
+			in.Pod.DeletionTimestamp = &end
+		}, "Terminating", []string{"node n1", "out-of-service"}, nil},
+		{"on a lost node", func(in *In) { in.Node = nil }, "lost", []string{"n1, which does not exist"}, nil},
+		{"on a silent node", func(in *In) { in.Node = node(corev1.ConditionUnknown) }, "on a node that is not ready", []string{"Kubelet stopped posting node status"}, nil},
+		{"gone", func(in *In) {
+			in.Pod = nil
+			in.fact(time.Minute, "apiserver", journal.Deleting{User: "alice", Grace: 30})
+			in.fact(50*time.Second, "kubelet", journal.ContainerExited{Container: "app", ExitCode: 143, Reason: "Error"})
+			in.fact(40*time.Second, "apiserver", journal.Removed{Revision: 9})
+		}, "gone", []string{"deleted by alice", "code 143", "gantry trace"}, nil},
+		{"failed for good", func(in *In) {
+			in.Pod.Spec.RestartPolicy, in.Pod.Status.Phase = corev1.RestartPolicyNever, corev1.PodFailed
+			in.state(corev1.ContainerState{Terminated: ended0(127, "Error")})
+		}, "Failed", []string{"its command was not found", "restart policy Never"}, nil},
+		{"ready: the scoreboard", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}).Ready = true
+			in.Pod.Status.Phase = corev1.PodRunning
+			in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at(-time.Minute)}}
+			in.fact(time.Minute, "scheduler", journal.Ruled{Winner: "n1", Scores: []journal.NodeScore{{Node: "n2", Total: 80}, {Node: "n1", Total: 91, Parts: []journal.PluginScore{{Plugin: "NodeResourcesFit", Weighted: 91}}}}})
+		}, "Ready", []string{"n1 (chosen): score 91: NodeResourcesFit=91", "n2: score 80"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := base()
+			c.set(&in)
+			a := Why(in)
+			var b strings.Builder
+			if err := a.WriteText(&b, in.Now); err != nil {
+				t.Fatal(err)
+			}
+			if a.State != c.state {
+				t.Errorf("state %q, want %q\n%s", a.State, c.state, b.String())
+			}
+			for _, want := range c.want {
+				if !strings.Contains(b.String(), want) {
+					t.Errorf("lacks %q:\n%s", want, b.String())
+				}
+			}
+			for _, not := range c.not {
+				if strings.Contains(b.String(), not) {
+					t.Errorf("says %q:\n%s", not, b.String())
+				}
+			}
+		})
+	}
+}
+
+// Whatever is missing around a Pod, there is an answer and no crash.
+func TestWhyNeverFails(t *testing.T) {
+	in := base()
+	in.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "stranger", State: waiting("CrashLoopBackOff", "")}, {Name: "app", State: waiting("CrashLoopBackOff", "")}}
+	for _, x := range []In{{}, {Now: t0, Pod: &corev1.Pod{}}, in} {
+		if a := Why(x); a.State == "" || a.Cause == "" {
+			t.Errorf("no answer: %+v", a)
+		}
+	}
+}
