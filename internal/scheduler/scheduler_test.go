@@ -301,6 +301,7 @@ func TestPreemptsTheLeastImportant(t *testing.T) {
 	if got := c.bound("high"); got != "n2" {
 		t.Errorf("bound to %s, want n2, whose Pod has the lower priority", got)
 	}
+	c.event("high", "FailedScheduling", "0/2 nodes are available: 2 Insufficient cpu.")
 	c.event("low2", "Preempted", "Preempted by pod uid-high on node n2")
 	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low1", metav1.GetOptions{}); err != nil {
 		t.Errorf("low1 should have been left alone: %v", err)

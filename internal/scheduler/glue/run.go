@@ -60,9 +60,11 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 		result  *framework.PostFilterResult
 		reasons []string
 		first   string
+		helped  bool
 	)
 	end := each(p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
 		r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
+		helped = helped || s.IsSuccess()
 		if s.IsSuccess() || s.Code() == framework.UnschedulableAndUnresolvable || r != nil && r.NominatingInfo != nil && r.Mode() != framework.ModeNoop {
 			result = r
 		}
@@ -77,7 +79,7 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 	switch {
 	case end != nil && !end.IsSuccess() && !end.IsRejected():
 		return nil, failed(end, "PostFilter")
-	case end != nil || first == "":
+	case helped || end != nil || first == "":
 		return result, end
 	}
 	return result, framework.NewStatus(framework.Unschedulable, reasons...).WithPlugin(first)
