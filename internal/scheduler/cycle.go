@@ -58,6 +58,7 @@ func (s *Scheduler) schedule(ctx context.Context, e *queue.Entry) {
 	next, lead := a.ruling.RunnerUp, a.ruling.Lead
 	a.ruling = nil // its memory is the next cycle's
 	s.binding.Go(func() {
+		s.statuses.Settle(ctx, p.UID)
 		if f := s.binder.Commit(ctx, a.profile, c); f != nil {
 			s.unbound(ctx, a, c, f)
 			return
@@ -146,7 +147,6 @@ func (s *Scheduler) report(logger klog.Logger, a *attempt) {
 
 // bound tells that the API server took the binding.
 func (s *Scheduler) bound(ctx context.Context, a *attempt, c glue.Cycle, f journal.Bound) {
-	s.statuses.Drop(c.Pod.UID)
 	klog.FromContext(ctx).V(2).Info("Successfully bound pod to node", "pod", klog.KObj(c.Pod), "node", c.Node, "evaluatedNodes", a.fact.Visited, "feasibleNodes", a.fact.Feasible)
 	s.Journal.Put(ref(c.Pod), f)
 	a.profile.Handle.EventRecorder().Eventf(c.Pod, nil, v1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", c.Pod.Namespace, c.Pod.Name, c.Node)

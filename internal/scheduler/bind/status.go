@@ -27,10 +27,12 @@ type Statuses struct {
 	Client kubernetes.Interface
 	Latest func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
 
-	mu    sync.Mutex
-	order []types.UID
-	want  map[types.UID]Wish
-	bell  chan struct{}
+	mu      sync.Mutex
+	order   []types.UID
+	want    map[types.UID]Wish
+	writing types.UID     // whose write is under way; empty: nobody's
+	written chan struct{} // closed when it is over
+	bell    chan struct{}
 }
 
 // NewStatuses makes a writer; Run must run for anything to be written.
@@ -59,11 +61,21 @@ func (s *Statuses) Put(w Wish) {
 	}
 }
 
-// Drop forgets a Pod's wish: it was bound, and the API server says the rest.
-func (s *Statuses) Drop(uid types.UID) {
+// Settle forgets a Pod's wish and waits for a write under way: what was said of an earlier attempt must not arrive after the binding of this one.
+func (s *Statuses) Settle(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.want, uid)
+	var over chan struct{}
+	if s.writing == uid {
+		over = s.written
+	}
+	s.mu.Unlock()
+	if over != nil {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Run writes until ctx ends.
@@ -78,7 +90,9 @@ func (s *Statuses) Run(ctx context.Context) {
 				return
 			}
 		}
-		if err := s.write(ctx, w); err != nil && ctx.Err() == nil {
+		err := s.write(ctx, w)
+		s.wrote()
+		if err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Updating pod status failed", "pod", klog.KObj(w.Pod))
 		}
 	}
@@ -92,10 +106,18 @@ func (s *Statuses) next() (Wish, bool) {
 		s.order = s.order[1:]
 		if w, ok := s.want[uid]; ok {
 			delete(s.want, uid)
+			s.writing, s.written = uid, make(chan struct{})
 			return w, true
 		}
 	}
 	return Wish{}, false
+}
+
+func (s *Statuses) wrote() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = ""
+	close(s.written)
 }
 
 func (s *Statuses) write(ctx context.Context, w Wish) error {
