@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -29,13 +29,44 @@ func (trustContext) AuthenticateRequest(req *http.Request) (*authenticator.Respo
 	return &authenticator.Response{User: u}, true, nil
 }
 
-// errNotUp is what in-process clients get before the server has its handler.
+// errNotUp is what in-process clients get when the server does not get its handler in time.
 var errNotUp = errors.New("the API server is not up yet")
 
-// entrance is where in-process requests enter; the handler is set when it is complete.
-type entrance struct{ handler atomic.Pointer[http.Handler] }
+// patience is how long a request waits for a server that is still being built.
+const patience = 5 * time.Second
 
-func (e *entrance) open(h http.Handler) { e.handler.Store(&h) }
+// entrance is where in-process requests enter; it opens once, when the handler is complete.
+type entrance struct {
+	handler http.Handler
+	opened  chan struct{}
+}
+
+func newEntrance() *entrance { return &entrance{opened: make(chan struct{})} }
+
+// open lets requests in. Call it once.
+func (e *entrance) open(h http.Handler) {
+	e.handler = h
+	close(e.opened)
+}
+
+// enter waits for the handler.
+func (e *entrance) enter(ctx context.Context) (http.Handler, error) {
+	select {
+	case <-e.opened:
+		return e.handler, ctx.Err()
+	default:
+	}
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	select {
+	case <-e.opened:
+		return e.handler, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-wait.C:
+		return nil, errNotUp
+	}
+}
 
 // config makes client configuration for an identity.
 func (e *entrance) config(u user.Info) *restclient.Config {
@@ -58,12 +89,8 @@ type inMemory struct {
 
 // RoundTrip runs the request through the whole chain. The answer streams: it returns at the first flush, or when the handler has ended.
 func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
-	h := t.entrance.handler.Load()
-	if h == nil {
-		closeBody(req)
-		return nil, errNotUp
-	}
-	if err := req.Context().Err(); err != nil {
+	h, err := t.entrance.enter(req.Context())
+	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
@@ -75,7 +102,7 @@ func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer cancel()
 		defer unhook()
 		defer closeBody(req)
-		w.finish(serve(*h, w, inbound(req, ctx)))
+		w.finish(serve(h, w, inbound(req, ctx)))
 	}()
 	return w.response(req.Context())
 }

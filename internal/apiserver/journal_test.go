@@ -15,7 +15,6 @@ import (
 )
 
 // Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not written is none.
-// row: API-02
 func TestWritesOfPodsAreStated(t *testing.T) {
 	_, c := shared(t)
 	ns := space(t, c)

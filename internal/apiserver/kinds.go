@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry/apps"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/batch"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
@@ -37,6 +39,8 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 	var out []kind.Kind
 	for _, area := range [][]kind.Kind{
 		core.Kinds(), pods.Kinds(c.Kubelets), nodes.Kinds(c.Kubelets), services.Kinds(allocator, c.Kubelets),
+		apps.Kinds(),
+		batch.Kinds(),
 		plain.Kinds(),
 		{core.EventsV1()},
 	} {

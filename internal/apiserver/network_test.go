@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -64,7 +66,6 @@ func get(t *testing.T, s *Server, path string, header ...string) (*http.Response
 }
 
 // Nothing that comes over the network is taken for an in-process client.
-// row: API-17
 func TestNetwork(t *testing.T) {
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
@@ -93,6 +94,41 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// A watch over the network is one HTTP/2 stream that carries event after event.
+// row: API-17
+func TestNetworkWatch(t *testing.T) {
+	c := testConfig(t.TempDir())
+	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
+	s, k, _ := alone(t, c)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr().String()+"/api/v1/namespaces/default/configmaps?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Test-User", "root")
+	req.Header.Set("X-Test-Groups", "system:masters")
+	h := client()
+	defer h.CloseIdleConnections()
+	res, err := h.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.ProtoMajor != 2 || res.TLS.NegotiatedProtocol != "h2" {
+		t.Errorf("spoken in %s, negotiated %q", res.Proto, res.TLS.NegotiatedProtocol)
+	}
+	events := json.NewDecoder(res.Body)
+	for _, name := range []string{"one", "two", "three"} {
+		must[*corev1.ConfigMap](t)(k.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		var e struct {
+			Type   string
+			Object corev1.ConfigMap
+		}
+		if err := events.Decode(&e); err != nil || e.Type != "ADDED" || e.Object.Name != name {
+			t.Fatalf("%+v, %v", e, err)
+		}
+	}
+}
+
 // An in-process client is who it was made for, whatever the chain's authenticator says.
 func TestInProcessIdentity(t *testing.T) {
 	s, _ := shared(t)
@@ -103,11 +139,26 @@ func TestInProcessIdentity(t *testing.T) {
 	}
 }
 
+// A client made before the server is built waits for it, or for its own end.
 func TestInProcessBeforeStart(t *testing.T) {
-	e := &entrance{}
-	_, err := kubernetes.NewForConfigOrDie(e.config(admin())).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if !errors.Is(err, errNotUp) {
-		t.Errorf("got %v", err)
+	e := newEntrance()
+	c := kubernetes.NewForConfigOrDie(e.config(admin())).Discovery().RESTClient()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Get().AbsPath("/x").DoRaw(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the end of the caller's patience", err)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		raw, err := c.Get().AbsPath("/x").DoRaw(t.Context())
+		if string(raw) != "here" {
+			err = errors.Join(err, errors.New("answered: "+string(raw)))
+		}
+		answer <- err
+	}()
+	e.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
+	if err := <-answer; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -183,4 +234,26 @@ func damage(t *testing.T, pattern string) {
 	if err := os.WriteFile(files[0], raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The same server works over an etcd of its own kind that somebody else runs.
+func TestExternalEtcd(t *testing.T) {
+	etcd, err := store.Open(t.Context(), store.Options{Dir: t.TempDir(), NoFsync: true, Tick: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	c := testConfig(t.TempDir())
+	c.Etcd = store.Options{Servers: etcd.Transport.ServerList}
+	_, k, stop := alone(t, c)
+	must[*corev1.Pod](t)(k.CoreV1().Pods("default").Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	direct, err := etcd.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	if res, err := direct.Get(t.Context(), "/registry/pods/default/p"); err != nil || len(res.Kvs) != 1 {
+		t.Errorf("%v, %v", res, err)
+	}
+	stop()
 }

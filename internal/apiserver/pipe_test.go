@@ -14,7 +14,7 @@ import (
 // ask sends one request through the in-memory transport to a handler.
 func ask(t *testing.T, ctx context.Context, h http.HandlerFunc) (*http.Response, error) {
 	t.Helper()
-	e := &entrance{}
+	e := newEntrance()
 	e.open(h)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x", nil)
 	if err != nil {

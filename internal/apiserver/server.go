@@ -39,7 +39,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Etcd.Dir == "" && len(c.Etcd.Servers) == 0 && c.DataDir != "" {
 		c.Etcd.Dir = filepath.Join(c.DataDir, "etcd")
 	}
-	s := &Server{entrance: &entrance{}, ready: make(chan struct{})}
+	s := &Server{entrance: newEntrance(), ready: make(chan struct{})}
 	var err error
 	if s.listener, err = listen(c.Listen); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) Store() *store.Store { return s.store }
 
 // InProcess is a client configuration that reaches this server without network, as the user given: the whole handler chain runs, and
-// answers stream. Requests fail with a clear error until the server runs.
+// answers stream. Requests made before the server is built wait for it, for five seconds at most.
 func (s *Server) InProcess(u user.Info) *restclient.Config { return s.entrance.config(u) }
 
 // storeFails waits until the embedded etcd dies, or returns nil when ctx ends first.

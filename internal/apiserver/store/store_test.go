@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), Options{Dir: dir, NoFsync: true, Tick: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// What was written is there again; nobody else may look into the directory or reach the socket.
+func TestEmbedded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	s := open(t, dir)
+	c, err := s.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Put(t.Context(), "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("directory: %v, %v", info.Mode(), err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	s.Close()
+	s.Close() // again, without harm
+	c, err = open(t, dir).Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	res, err := c.Get(t.Context(), "k")
+	if err != nil || len(res.Kvs) != 1 || string(res.Kvs[0].Value) != "v" {
+		t.Errorf("after a restart: %v, %v", res, err)
+	}
+}
+
+// A directory whose socket path is longer than the kernel allows works as well.
+func TestLongPath(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), strings.Repeat("long-", 30)))
+	other, err := Open(t.Context(), Options{Servers: s.Transport.ServerList})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if other.Embedded() {
+		t.Error("named servers were not taken as external")
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx, Options{Servers: []string{"http://127.0.0.1:1"}})
+	if e, ok := errors.AsType[*Unreachable](err); !ok || !strings.Contains(e.Error(), "http://127.0.0.1:1 does not answer") {
+		t.Errorf("got %v, want *Unreachable", err)
+	}
+}
+
+func TestInUse(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	_, err := Open(t.Context(), Options{Dir: dir})
+	if e, ok := errors.AsType[*InUse](err); !ok || e.Dir != dir {
+		t.Errorf("got %v, want *InUse of %s", err, dir)
+	}
+}
