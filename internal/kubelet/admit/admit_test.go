@@ -1,0 +1,81 @@
+package admit_test
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/admit"
+)
+
+func node() *v1.Node {
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux", "disk": "ssd"}},
+		Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoExecute}}},
+		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi"), "pods": resource.MustParse("2")}},
+	}
+}
+
+func pod(change func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func asks(cpu, memory string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+}
+
+func port(n int32) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: n, ContainerPort: n}} }
+}
+
+func TestAdmission(t *testing.T) {
+	half := pod(asks("1500m", "1Mi"))
+	for _, c := range []struct {
+		name    string
+		in      admit.In
+		code    string
+		message string
+	}{
+		{"fits", admit.In{Pod: pod(asks("500m", "1Mi")), Node: node(), Others: []*v1.Pod{half}}, "", ""},
+		{"cpu", admit.In{Pod: pod(asks("600m", "1Mi")), Node: node(), Others: []*v1.Pod{half}}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
+		{"memory", admit.In{Pod: pod(asks("1m", "2Gi")), Node: node()}, "OutOfmemory", "Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"},
+		{"pods", admit.In{Pod: pod(nil), Node: node(), Others: []*v1.Pod{half, half}}, "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"},
+		{"extended resource the node does not have", admit.In{Pod: pod(func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"example.com/x": resource.MustParse("1")}
+		}), Node: node()}, "", ""},
+		{"selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "hdd"} }), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
+		{"name", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeName = "other" }), Node: node()}, "NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name"},
+		{"ports", admit.In{Pod: pod(port(80)), Node: node(), Others: []*v1.Pod{pod(port(80))}}, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"},
+		{"os", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: "windows"} }), Node: node()}, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"},
+		{"os label", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
+		{"taints are the scheduler's business", admit.In{Pod: pod(nil), Node: node()}, "", ""},
+		{"but not for static Pods", admit.In{Pod: pod(func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }), Node: node()}, "TaintToleration", "Predicate TaintToleration failed: node(s) had untolerated taint {k: v}"},
+		{"sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn"))}, "SysctlForbidden", `forbidden sysctl: "net.core.somaxconn" not allowlisted`},
+		{"safe sysctl", admit.In{Pod: pod(sysctl("net.ipv4.tcp_syncookies"))}, "", ""},
+		{"allowed sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn")), AllowedSysctls: []string{"net.core.*"}}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			no := admit.Admit(c.in)
+			switch {
+			case no == nil && c.code != "":
+				t.Error("let in")
+			case no != nil && (string(no.Code) != c.code || no.Detail != c.message):
+				t.Errorf("%s: %s", no.Code, no.Detail)
+			}
+		})
+	}
+}
+
+func sysctl(name string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
+	}
+}

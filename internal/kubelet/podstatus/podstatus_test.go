@@ -1,0 +1,184 @@
+package podstatus_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+var now = time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
+
+func aPod(names ...string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", Generation: 2}, Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways}}
+	for _, n := range names {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: n, Image: "img"})
+	}
+	return p
+}
+
+// running is the input of a Pod whose containers all run and are ready.
+func running(p *v1.Pod) podstatus.In {
+	in := podstatus.In{
+		Pod: p, Now: now, Facts: podplan.Facts{Accepted: now}, Health: map[string]podplan.Health{}, Node: podstatus.Node{HostIPs: []string{"192.0.2.1"}, Runtime: "containerd"},
+		Seen: podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9", "fd00::9"}}}},
+	}
+	for _, c := range p.Spec.Containers {
+		in.Seen.Containers = append(in.Seen.Containers, podplan.Container{ID: "id-" + c.Name, Name: c.Name, Sandbox: "s", State: podplan.Running, Started: now})
+		in.Health[c.Name] = podplan.Health{Started: true, Ready: true}
+	}
+	return in
+}
+
+func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1.PodCondition{}
+}
+
+// row: PST-03
+// row: PST-12
+// row: PST-16
+// row: PST-26
+func TestRunning(t *testing.T) {
+	s := podstatus.Generate(running(aPod("b", "a")))
+	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" || s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
+		t.Errorf("%+v", s)
+	}
+	if s.ContainerStatuses[0].Name != "a" || s.ContainerStatuses[0].ContainerID != "containerd://id-a" {
+		t.Errorf("statuses stand by name: %+v", s.ContainerStatuses)
+	}
+	for _, k := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.ContainersReady, v1.PodReady, v1.PodScheduled} {
+		if c := condition(s, k); c.Status != v1.ConditionTrue || c.ObservedGeneration != 2 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// row: PST-14
+func TestConditionsKeepTheirTime(t *testing.T) {
+	in := running(aPod("a"))
+	first := podstatus.Generate(in)
+	in.Pod.Status, in.Now = first, now.Add(time.Hour)
+	if diff := cmp.Diff(first, podstatus.Generate(in)); diff != "" {
+		t.Errorf("a second look changed the status: %s", diff)
+	}
+	in.Health["a"] = podplan.Health{Started: true}
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse || !c.LastTransitionTime.Time.Equal(in.Now) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// row: PST-21
+// row: PST-22
+// row: PST-23
+// row: PST-24
+func TestReadinessGates(t *testing.T) {
+	in := running(aPod("a"))
+	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g1"}, {ConditionType: "example.com/g2"}}
+	in.Pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/g2", Status: v1.ConditionFalse}}
+	s := podstatus.Generate(in)
+	c := condition(s, v1.PodReady)
+	want := `corresponding condition of pod readiness gate "example.com/g1" does not exist., the status of pod readiness gate "example.com/g2" is not "True", but False`
+	if c.Status != v1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" || c.Message != want {
+		t.Errorf("%+v", c)
+	}
+	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue {
+		t.Errorf("%+v", c)
+	}
+	if c := condition(s, "example.com/g2"); c.Status != v1.ConditionFalse {
+		t.Error("another owner's condition is lost")
+	}
+}
+
+// row: PST-02
+// row: PST-17
+// row: PST-19
+func TestBeforeAnythingRuns(t *testing.T) {
+	in := running(aPod("a"))
+	in.Seen = podplan.Observed{}
+	in.Waiting = map[string]podstatus.Why{"a": {Reason: "ErrImagePull", Message: "no"}}
+	s := podstatus.Generate(in)
+	w := s.ContainerStatuses[0].State.Waiting
+	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" || condition(s, v1.PodInitialized).Status != v1.ConditionTrue || condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
+		t.Errorf("%+v", s)
+	}
+	if s.ContainerStatuses[0].Started == nil || *s.ContainerStatuses[0].Started {
+		t.Error("started is not false")
+	}
+}
+
+// row: PST-29
+// row: PST-31
+func TestEnds(t *testing.T) {
+	in := running(aPod("a"))
+	in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+	in.Seen.Containers[0].State, in.Seen.Containers[0].Finished = podplan.Exited, now
+	in.Seen.Containers[0].Exit = podplan.Exit{Code: 137, Reason: "OOMKilled"}
+	in.End = &podplan.End{Cause: podplan.Finished}
+	s := podstatus.Generate(in)
+	if s.Phase != v1.PodPending && s.Phase != v1.PodRunning {
+		t.Errorf("phase %s while the sandbox is there", s.Phase)
+	}
+	if c := condition(s, v1.PodReady); c.Reason != "PodFailed" {
+		t.Errorf("%+v", c)
+	}
+	in.Facts.AllStopped = now
+	s = podstatus.Generate(in)
+	e := s.ContainerStatuses[0].State.Terminated
+	if s.Phase != v1.PodFailed || e == nil || e.ExitCode != 137 || e.Reason != "OOMKilled" || e.FinishedAt.IsZero() || e.ContainerID != "containerd://id-a" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestEvicted(t *testing.T) {
+	in := running(aPod("a"))
+	in.Seen.Containers[0].State = podplan.Exited
+	in.Seen.Sandboxes[0].Ready = false
+	in.Facts.AllStopped = now
+	in.End = &podplan.End{Cause: "evicted", Reason: "Evicted", Message: "The node was low on resource: memory. "}
+	if s := podstatus.Generate(in); s.Phase != v1.PodFailed || s.Reason != "Evicted" || s.Message != in.End.Message {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRefusedPodSaysOnlyWhy(t *testing.T) {
+	in := podstatus.In{Pod: aPod("a"), Now: now, Refusal: &reason.Refusal{Code: "NodeAffinity", Detail: "Predicate NodeAffinity failed: x"}}
+	s := podstatus.Generate(in)
+	if s.Phase != v1.PodFailed || s.Reason != "NodeAffinity" || s.Message != "Pod was rejected: Predicate NodeAffinity failed: x" || len(s.Conditions)+len(s.ContainerStatuses) != 0 || s.StartTime == nil {
+		t.Errorf("%+v", s)
+	}
+	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, AllStopped: now}
+	if diff := cmp.Diff(s, podstatus.Generate(in)); diff != "" {
+		t.Errorf("a restarted kubelet changed it: %s", diff)
+	}
+}
+
+// row: ISE-11
+func TestRecordsOnlyTheAPIHas(t *testing.T) {
+	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+		{Name: "ran", ContainerID: "containerd://1", RestartCount: 2, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+		{Name: "ended", ContainerID: "containerd://2", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 4, Reason: "Error", Message: "m"}}},
+		{Name: "never", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}},
+		{Name: "there", ContainerID: "containerd://4", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+	}}
+	seen := podstatus.Remember(podplan.Observed{Containers: []podplan.Container{{ID: "4", Name: "there", State: podplan.Running}}}, status)
+	if c := seen.Latest("ran"); c == nil || c.Exit.Code != 137 || c.Exit.Reason != podstatus.StatusUnknown || c.Attempt != 2 {
+		t.Errorf("%+v", c)
+	}
+	if c := seen.Latest("ended"); c == nil || c.Exit.Code != 4 || c.Exit.Message != "m" {
+		t.Errorf("%+v", c)
+	}
+	if seen.Latest("never") != nil || seen.Latest("there").State != podplan.Running {
+		t.Errorf("%+v", seen)
+	}
+}

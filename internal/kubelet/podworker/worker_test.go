@@ -1,0 +1,190 @@
+package podworker
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/podexec"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/ask"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// world is every port of a Pool: a runtime of values whose actions take as long as the test says.
+type world struct {
+	mu    sync.Mutex
+	seen  map[types.UID]podplan.Observed
+	acts  []string
+	names []string // Pod names the actions were done for
+	takes map[string]time.Duration
+}
+
+func (w *world) Look(_ context.Context, uid types.UID) (podplan.Observed, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[uid], nil
+}
+
+func (w *world) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+	w.mu.Lock()
+	w.acts = append(w.acts, string(j.Pod.UID)+" "+a.Line()+" "+j.Pod.Labels["rev"])
+	d := w.takes[a.Line()]
+	w.mu.Unlock()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.seen[j.Pod.UID]
+	switch a := a.(type) {
+	case podplan.CreateSandbox:
+		o.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.1"}}}
+	case podplan.Start:
+		o.Containers = append(o.Containers, podplan.Container{ID: a.Name, Name: a.Name, Sandbox: "s", State: podplan.Running, Started: time.Now()})
+	case podplan.Stop:
+		o.Containers = []podplan.Container{}
+	case podplan.StopSandbox, podplan.RemoveSandbox:
+		o.Sandboxes = nil
+	}
+	w.seen[j.Pod.UID] = o
+	return nil
+}
+
+func (w *world) Refresh(context.Context, *v1.Pod) error            { return nil }
+func (w *world) Forget(types.UID)                                  {}
+func (w *world) Set(*v1.Pod, v1.PodStatus)                         {}
+func (w *world) Finish(*v1.Pod)                                    {}
+func (w *world) Drop(types.UID)                                    {}
+func (w *world) Sync(*v1.Pod, string, []ask.Running)               {}
+func (w *world) Verdict(probe.Key) (probe.Verdict, bool)           { return probe.Pending, false }
+func (w *world) Event(runtime.Object, string, string, string)      {}
+func (w *world) Put(journal.Ref, journal.Fact)                     {}
+func (w *world) admit(_ *v1.Pod, others []*v1.Pod) *reason.Refusal { return nil }
+
+func (w *world) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.acts...)
+}
+
+func begin(t *testing.T, takes map[string]time.Duration) (*world, *Pool) {
+	w := &world{seen: map[types.UID]podplan.Observed{}, takes: takes}
+	p := New(Deps{
+		Look: w, Hands: w, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	p.Start(ctx)
+	t.Cleanup(func() { cancel(); p.Wait() })
+	return w, p
+}
+
+func aPod(uid, rev string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid), Labels: map[string]string{"rev": rev}},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
+	}
+}
+
+// row: PWK-03
+func TestOnlyTheNewestWishCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, map[string]time.Duration{"furnish": time.Second})
+		p.Tell(Wish{Pod: aPod("1", "0"), Source: "api"})
+		synctest.Wait()
+		for _, rev := range []string{"1", "2", "3", "4", "5"} {
+			p.Tell(Wish{Pod: aPod("1", rev), Source: "api"})
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got := w.all()
+		want := []string{"1 furnish 0", "1 create sandbox 5", "1 start c 5"}
+		if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// row: PWK-08
+// row: PWK-09
+func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, map[string]time.Duration{"start c": time.Hour})
+		p.Tell(Wish{Pod: aPod("1", ""), Source: "api"})
+		synctest.Wait()
+		begun := time.Now()
+		p.Tell(Wish{Pod: aPod("1", ""), Source: "api", Gone: true, End: &podplan.End{Cause: "deleted", Asked: begun, Grace: time.Second}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if p.Known("1") {
+			t.Error("the worker is still there")
+		}
+		acts := w.all()
+		if last := acts[len(acts)-1]; last != "1 release with logs " {
+			t.Errorf("%q", acts)
+		}
+		after := false
+		for _, a := range acts {
+			if after && a == "1 start c " {
+				t.Errorf("%q", acts)
+			}
+			after = after || a == "1 start c "
+		}
+	})
+}
+
+// row: PWK-05
+func TestLateWishOfAGonePodIsIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, nil)
+		p.Tell(Wish{Pod: aPod("1", ""), Source: "api", Gone: true, End: &podplan.End{}})
+		synctest.Wait()
+		if p.Known("1") || len(w.all()) != 0 {
+			t.Errorf("%q", w.all())
+		}
+	})
+}
+
+// row: PWK-02
+func TestWishesOnlyTighten(t *testing.T) {
+	at := time.Unix(0, 0)
+	draw := func(t *rapid.T, label string) *podplan.End {
+		if rapid.Bool().Draw(t, label+" none") {
+			return nil
+		}
+		return &podplan.End{
+			Cause: rapid.SampledFrom([]string{"deleted", "evicted"}).Draw(t, label+" cause"),
+			Asked: at.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, label+" asked")) * time.Second), Grace: time.Duration(rapid.IntRange(0, 20).Draw(t, label+" grace")) * time.Second,
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := draw(t, "old"), draw(t, "new")
+		old := Wish{Pod: aPod("1", "old"), End: a, Gone: rapid.Bool().Draw(t, "gone")}
+		merged := tighten(old, Wish{Pod: aPod("1", "new"), End: b})
+		if merged.Pod.Labels["rev"] != "new" || old.Gone && !merged.Gone {
+			t.Fatalf("%+v", merged)
+		}
+		for _, e := range []*podplan.End{a, b} {
+			if e != nil && (merged.End == nil || merged.End.Deadline().After(e.Deadline())) {
+				t.Fatalf("%+v and %+v became %+v", a, b, merged.End)
+			}
+		}
+		if a != nil && merged.End.Cause != a.Cause {
+			t.Fatal("the first cause is not kept")
+		}
+	})
+}
