@@ -3,14 +3,70 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 )
 
-// mask is a value that differs from run to run, as the recordings write it.
-var mask = regexp.MustCompile(`<(uid|rv|time|age|clusterIP|nodePort|random|continue|jwt|kid|key|unix time|hash|etag|ca bundle|server|commit|go version)>`)
+// masks are the values that differ from run to run, as the recordings write them, and the form of what may stand in their place.
+var masks = map[string]string{
+	"uid":        `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
+	"rv":         `\d+`,
+	"time":       `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}`,
+	"age":        `(\d+[smhdy])+|<unknown>|<invalid>`,
+	"clusterIP":  `[0-9a-f.:]+`,
+	"nodePort":   `\d{4,5}`,
+	"random":     `[a-z0-9]+`,
+	"continue":   `.+`,
+	"jwt":        `[\w-]+\.[\w-]+\.[\w-]*`,
+	"kid":        `[\w-]+`,
+	"key":        `.+`,
+	"unix time":  `\d+`,
+	"hash":       `[\w-]+`,
+	"etag":       `.+`,
+	"ca bundle":  `.+`,
+	"server":     `[^/ ]+`,
+	"commit":     `\w+`,
+	"go version": `go\S+`,
+	"cid":        `[0-9a-f]{8,64}`,
+	"pod-ip":     `\d+\.\d+\.\d+\.\d+`,
+	"svc-ip":     `\d+\.\d+\.\d+\.\d+`,
+	"node-ip":    `\d+\.\d+\.\d+\.\d+`,
+	"r":          `[a-z0-9]+`,
+	"digest":     `[0-9a-f]{64}`,
+	"local-addr": `\S+`,
+	"port":       `\d+`,
+	"nanos":      `\d+`,
+	"dns error":  `.+`,
+	"dur":        `[\d.]+[mnµ]?s`,
+	"t":          `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`,
+}
+
+// mask finds them; a number tells several of a kind apart where the recordings care.
+var mask = regexp.MustCompile(`<(uid|rv|time|age|clusterIP|nodePort|random|continue|jwt|kid|key|unix time|hash|etag|ca bundle|server|commit|go version|` +
+	`cid|pod-ip|svc-ip|node-ip|r|digest|local-addr|port|nanos|dns error|dur|t)\d*>`)
+
+// internalText is what names the inside of a program and need not match (README of the recordings, "Replaying").
+var internalText = []struct {
+	find *regexp.Regexp
+	put  string
+}{
+	{regexp.MustCompile(`(?s)\n@@ .*$`), ""},
+	{regexp.MustCompile(`(?s)json: cannot unmarshal .*$`), "json: cannot unmarshal"},
+	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
+	{regexp.MustCompile(`in scheme "[^"]+"`), "in scheme"},
+}
+
+func publicText(s string) string {
+	for _, t := range internalText {
+		s = t.find.ReplaceAllString(s, t.put)
+	}
+	return s
+}
 
 // Difference is one place where an answer is not what was recorded.
 type Difference struct {
@@ -21,32 +77,52 @@ type Difference struct {
 // String prints the place and both values on one line.
 func (d Difference) String() string { return fmt.Sprintf("%s: want %s, got %s", d.Path, d.Want, d.Got) }
 
-// matchString compares a recorded text, whose masks match anything.
+// Match compares a recorded text with an answer; masks match what may stand in their place.
+func Match(want, got string) bool { return matchString(want, got) }
+
+// matchString compares a recorded text with an answer; masks match what may stand in their place.
 func matchString(want, got string) bool {
-	if !strings.Contains(want, "<") {
-		return want == got
+	if want == got {
+		return true
+	}
+	want, got = publicText(want), publicText(got)
+	if want == got {
+		return true
 	}
 	at, pattern := 0, strings.Builder{}
 	pattern.WriteString("(?s)^")
-	for _, m := range mask.FindAllStringIndex(want, -1) {
-		pattern.WriteString(regexp.QuoteMeta(want[at:m[0]]) + ".+?")
+	for _, m := range mask.FindAllStringSubmatchIndex(want, -1) {
+		pattern.WriteString(regexp.QuoteMeta(want[at:m[0]]) + "(?:" + masks[want[m[2]:m[3]]] + ")")
 		at = m[1]
 	}
+	if at == 0 {
+		return false
+	}
 	pattern.WriteString(regexp.QuoteMeta(want[at:]) + "$")
-	re, err := regexp.Compile(pattern.String())
-	return err == nil && re.MatchString(got)
+	re, ok := compiled.Load(pattern.String())
+	if !ok {
+		c, err := regexp.Compile(pattern.String())
+		if err != nil {
+			return false
+		}
+		re, _ = compiled.LoadOrStore(pattern.String(), c)
+	}
+	return re.(*regexp.Regexp).MatchString(got)
 }
 
-// wholeMask tells whether a recorded value is nothing but a mask and so matches a value of any type.
+// compiled keeps patterns: histories repeat their texts.
+var compiled sync.Map
+
+// wholeMask tells whether a recorded value is nothing but a mask and so matches a number too.
 func wholeMask(want any) bool {
 	s, ok := want.(string)
-	return ok && mask.FindString(s) == s && s != ""
+	return ok && s != "" && mask.FindString(s) == s
 }
 
 // Compare returns where got differs from want, both decoded JSON.
 func Compare(path string, want, got any) []Difference {
-	if wholeMask(want) && got != nil {
-		return nil
+	if n, ok := got.(float64); ok && wholeMask(want) {
+		got = strconv.FormatFloat(n, 'f', -1, 64)
 	}
 	switch w := want.(type) {
 	case map[string]any:
@@ -57,14 +133,10 @@ func Compare(path string, want, got any) []Difference {
 		return compareMaps(path, w, g)
 	case []any:
 		g, ok := got.([]any)
-		if !ok || len(g) != len(w) {
+		if !ok {
 			return differ(path, want, got)
 		}
-		var out []Difference
-		for i := range w {
-			out = append(out, Compare(fmt.Sprintf("%s[%d]", path, i), w[i], g[i])...)
-		}
-		return out
+		return compareLists(path, w, g)
 	case string:
 		if g, ok := got.(string); ok && matchString(w, g) {
 			return nil
@@ -77,30 +149,53 @@ func Compare(path string, want, got any) []Difference {
 	return differ(path, want, got)
 }
 
-func compareMaps(path string, want, got map[string]any) []Difference {
-	keys := make([]string, 0, len(want)+len(got))
-	for k := range want {
-		keys = append(keys, k)
-	}
-	for k := range got {
-		if _, both := want[k]; !both {
-			keys = append(keys, k)
-		}
-	}
-	sort.Strings(keys)
+// compareLists compares in order; of lists of unequal length it names what is missing and what is too much.
+func compareLists(path string, want, got []any) []Difference {
 	var out []Difference
-	for _, k := range keys {
-		w, inWant := want[k]
-		g, inGot := got[k]
-		if inWant && inGot {
-			out = append(out, Compare(path+"."+k, w, g)...)
+	if len(want) == len(got) {
+		for i := range want {
+			out = append(out, Compare(fmt.Sprintf("%s[%d]", path, i), want[i], got[i])...)
+		}
+		return out
+	}
+	left := append([]any(nil), got...)
+	for _, w := range want {
+		i := slices.IndexFunc(left, func(g any) bool { return len(Compare("", w, g)) == 0 })
+		if i < 0 {
+			out = append(out, Difference{path + "[]", brief(w), "nothing"})
 			continue
 		}
-		if inWant {
-			out = append(out, Difference{path + "." + k, brief(w), "nothing"})
-		} else {
-			out = append(out, Difference{path + "." + k, "nothing", brief(g)})
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, g := range left {
+		out = append(out, Difference{path + "[]", "nothing", brief(g)})
+	}
+	return out
+}
+
+func compareMaps(path string, want, got map[string]any) []Difference {
+	var out []Difference
+	rest := maps.Clone(got)
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		key := k
+		if _, ok := rest[key]; !ok && mask.MatchString(k) {
+			for g := range rest {
+				if matchString(k, g) {
+					key = g
+					break
+				}
+			}
 		}
+		g, ok := rest[key]
+		if !ok {
+			out = append(out, Difference{path + "." + k, brief(want[k]), "nothing"})
+			continue
+		}
+		delete(rest, key)
+		out = append(out, Compare(path+"."+k, want[k], g)...)
+	}
+	for _, k := range slices.Sorted(maps.Keys(rest)) {
+		out = append(out, Difference{path + "." + k, "nothing", brief(rest[k])})
 	}
 	return out
 }

@@ -9,10 +9,18 @@ import (
 // Tally counts equal cases of an area.
 type Tally struct{ Same, Near, All int }
 
+// Unequal is a case whose answers were not the recorded ones.
+type Unequal struct {
+	Name        string // area/case
+	Near        bool   // equal where clients look
+	Err         error  // the case could not be replayed
+	Differences []Difference
+}
+
 // Report collects results by area.
 type Report struct {
-	Areas map[string]*Tally
-	Lines []string // one block per unequal case
+	Areas   map[string]*Tally
+	Unequal []Unequal
 }
 
 // Add notes a case; near means equal in what clients act on (code, reason and causes, or states), though not in every word.
@@ -35,18 +43,36 @@ func (r *Report) Add(area string, same, near bool) {
 }
 
 // Explain notes the differences of an unequal case.
-func (r *Report) Explain(name string, err error, diffs []Difference) {
-	r.Lines = append(r.Lines, name)
-	if err != nil {
-		r.Lines = append(r.Lines, "    "+err.Error())
-	}
-	for i, d := range diffs {
-		if i == 8 {
-			r.Lines = append(r.Lines, fmt.Sprintf("    and %d more", len(diffs)-i))
-			break
+func (r *Report) Explain(u Unequal) { r.Unequal = append(r.Unequal, u) }
+
+// WriteDetails prints every difference of every unequal case.
+func (r *Report) WriteDetails(w io.Writer) {
+	for _, u := range r.Unequal {
+		near := ""
+		if u.Near {
+			near = "  (same where clients look)"
 		}
-		r.Lines = append(r.Lines, "    "+d.String())
+		fmt.Fprintf(w, "%s%s\n", u.Name, near)
+		if u.Err != nil {
+			fmt.Fprintf(w, "    not replayed: %v\n", u.Err)
+		}
+		for i, d := range u.Differences {
+			if i == 12 {
+				fmt.Fprintf(w, "    and %d more\n", len(u.Differences)-i)
+				break
+			}
+			fmt.Fprintf(w, "    %s\n", d)
+		}
 	}
+}
+
+// Line is an area's share in one line.
+func (r *Report) Line(area string) string {
+	t := r.Areas[area]
+	if t == nil {
+		return "nothing to do"
+	}
+	return fmt.Sprintf("%s of %d same, %s where clients look", share(t.Same, t.All), t.All, share(t.Near, t.All))
 }
 
 // Total adds up all areas.
