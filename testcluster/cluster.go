@@ -97,12 +97,12 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	c.t.Cleanup(func() { os.RemoveAll(dir) })
+	c.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c.dir = dir
 	if c.log, err = ring.Open(ring.Options{}); err != nil {
 		return err
 	}
-	c.t.Cleanup(func() { c.log.Close() })
+	c.t.Cleanup(func() { _ = c.log.Close() })
 	if c.files, err = pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1"}); err != nil {
 		return err
 	}

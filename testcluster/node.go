@@ -43,7 +43,7 @@ func (c *Cluster) addNode(name string, number int) error {
 	if err != nil {
 		return err
 	}
-	c.t.Cleanup(func() { hands.Close() })
+	c.t.Cleanup(func() { _ = hands.Close() })
 	client, err := kubernetes.NewForConfig(c.server.InProcess(&user.DefaultInfo{Name: "system:node:" + name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
 	if err != nil {
 		return err

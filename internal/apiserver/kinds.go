@@ -11,11 +11,13 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/apps"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/batch"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/certificates"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 )
 
@@ -41,7 +43,7 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 		core.Kinds(), pods.Kinds(c.Kubelets), nodes.Kinds(c.Kubelets), services.Kinds(allocator, c.Kubelets),
 		apps.Kinds(),
 		batch.Kinds(),
-		plain.Kinds(),
+		plain.Kinds(), rbac.Kinds(), certificates.Kinds(),
 		{core.EventsV1()},
 	} {
 		out = append(out, area...)

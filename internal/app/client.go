@@ -38,8 +38,7 @@ func readable(path string) bool {
 	if err != nil {
 		return false
 	}
-	f.Close()
-	return true
+	return f.Close() == nil
 }
 
 // restConfig finds the API server: the named file, $KUBECONFIG, what `gantry up` wrote, ~/.kube/config, or the Pod's own service account.

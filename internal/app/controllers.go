@@ -18,16 +18,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	certificates "github.com/gantry-project/gantry/internal/apiserver/auth/signing"
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/loop"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // controllersOptions say how the controllers reach the API server.
 type controllersOptions struct {
 	config  *rest.Config // reads everything
 	as      func(account string) *rest.Config
-	caFile  string // published to every namespace; empty means the configuration's own
+	caFile  string   // published to every namespace; empty means the configuration's own
+	signer  pki.Pair // authority that signs certificate requests; empty signs none
 	journal journal.Sink
 }
 
@@ -46,8 +49,25 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 			return err
 		}
 	}
+	shared := informers.NewSharedInformerFactory(client, 0)
+	runs := []func(context.Context) error{func(ctx context.Context) error { return o.control(ctx, client, shared, ca) }}
+	if o.signer.Key != "" {
+		requests := shared.Certificates().V1().CertificateSigningRequests()
+		requests.Informer() // known before the factory starts
+		signing, err := kubernetes.NewForConfig(unthrottled(o.as("certificate-controller"), "certificate-controller"))
+		if err != nil {
+			return err
+		}
+		runs = append(runs, func(ctx context.Context) error {
+			return certificates.Run(ctx, certificates.Options{Client: signing, Informer: requests, Cert: o.signer.Cert, Key: o.signer.Key})
+		})
+	}
+	return together(ctx, runs...)
+}
+
+func (o controllersOptions) control(ctx context.Context, client kubernetes.Interface, shared informers.SharedInformerFactory, ca []byte) error {
 	return control.Run(ctx, control.Options{
-		Deps: loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: o.journal, RootCA: ca},
+		Deps: loop.Deps{Client: client, Informers: shared, Journal: o.journal, RootCA: ca},
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 			cfg := unthrottled(o.as(account), account)
 			c, err := kubernetes.NewForConfig(cfg)

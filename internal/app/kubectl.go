@@ -13,7 +13,7 @@ import (
 func runKubectl(args []string) int {
 	if os.Getenv("KUBECONFIG") == "" {
 		if path := defaultKubeconfig(); path != "" {
-			os.Setenv("KUBECONFIG", path)
+			_ = os.Setenv("KUBECONFIG", path) // fails only on a name with '='
 		}
 	}
 	os.Args = append([]string{"kubectl"}, args...)

@@ -40,5 +40,5 @@ func (l *logging) open(dataDir string) (func(), error) {
 		return nil, withFix(fmt.Errorf("log file: %w", err), "make %s writable, or log with --logtostderr", dataDir)
 	}
 	klog.SetOutput(io.Writer(f))
-	return func() { klog.Flush(); f.Close() }, nil
+	return func() { klog.Flush(); _ = f.Close() }, nil
 }

@@ -60,6 +60,9 @@ func (p *place) ownEngine(ctx context.Context, e *engine, say func(string, ...an
 	made := make(chan error, 1)
 	go func() {
 		state, err := network.Ensure(ctx, p.networkConfig())
+		if state.Warning != "" {
+			say("warning: %s", state.Warning)
+		}
 		if err == nil && state.Own {
 			say("network %s on bridge %s", p.podCIDR, p.bridge)
 		} else if err == nil {
@@ -103,7 +106,7 @@ func missingFix(err error) error {
 // close leaves containerd and all containers running.
 func (e *engine) close() {
 	if e.client != nil {
-		e.client.Close()
+		_ = e.client.Close() // what is lost with it is asked again by the next one
 	}
 	if e.child != nil {
 		e.child.Close()

@@ -63,18 +63,18 @@ func lockDataDir(dir string) (*dirLock, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := os.ReadFile(f.Name())
-		f.Close()
+		_ = f.Close()
 		return nil, withFix(fmt.Errorf("data directory %s is in use by process %s", dir, strings.TrimSpace(string(holder))),
 			"stop that instance, or give this one its own directory with --data-dir and its own --secure-port, --kubelet-port, --bridge and --pod-cidr")
 	}
-	if err := f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(fmt.Sprintln(os.Getpid())), 0)
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
 	}
 	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), f.Close())
 	}
 	return &dirLock{f}, nil
 }
 
-func (l *dirLock) release() { l.file.Close() }
+func (l *dirLock) release() { _ = l.file.Close() }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // newServer is the API server alone.
@@ -85,7 +86,6 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 type role struct {
 	kubeconfig string
 	elect      bool
-	identity   string
 	logging
 }
 
@@ -167,7 +167,7 @@ func newScheduler(io IO) *cobra.Command {
 
 func newControllers(io IO) *cobra.Command {
 	r := &role{}
-	ca := ""
+	ca, signer := "", pki.Pair{}
 	c := r.command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
@@ -178,9 +178,11 @@ func newControllers(io IO) *cobra.Command {
 				return err
 			}
 			defer stop()
-			return runControllers(ctx, controllersOptions{config: cfg, as: byToken(cfg), caFile: ca, journal: sink})
+			return runControllers(ctx, controllersOptions{config: cfg, as: byToken(cfg), caFile: ca, signer: signer, journal: sink})
 		})
 	})
+	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "", "certificate authority that signs certificate requests (default: none is signed)")
+	c.Flags().StringVar(&signer.Key, "cluster-signing-key-file", "", "its key")
 	c.Flags().StringVar(&ca, "root-ca-file", "", "certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
 	return c
 }

@@ -134,7 +134,7 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	}
 	e, err := <-engines, <-engineErr
 	if err == nil {
-		err = u.work(ctx, server, files, e, log, served)
+		err = u.work(ctx, cluster{server, files, e, log, served})
 		err = errors.Join(err, u.leave(ctx, e))
 	}
 	u.out.step("stopping")
@@ -151,13 +151,23 @@ func closeEngine(e *engine) error {
 	return nil
 }
 
+// cluster is what has come up: the API server with its files, the container engine, the journal. served tells when the server has ended.
+type cluster struct {
+	server *apiserver.Server
+	files  *pki.Files
+	engine *engine
+	log    *ring.Ring
+	served chan error
+}
+
 // work runs what stands on the API server until ctx ends or one of them fails.
-func (u *upCommand) work(ctx context.Context, server *apiserver.Server, files *pki.Files, e *engine, log *ring.Ring, served chan error) error {
+func (u *upCommand) work(ctx context.Context, c cluster) error {
+	server, files, log, served := c.server, c.files, c.log, c.served
 	nodeClient, err := clientFor(server.InProcess(nodeUser(u.nodeName)), "kubelet")
 	if err != nil {
 		return err
 	}
-	role, err := u.node.role(&u.place, e, nodeClient)
+	role, err := u.node.role(&u.place, c.engine, nodeClient)
 	if err != nil {
 		return err
 	}
@@ -178,7 +188,7 @@ func (u *upCommand) work(ctx context.Context, server *apiserver.Server, files *p
 		},
 		func(ctx context.Context) error {
 
-			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, journal: log.Speaker("controllers", "")})
+			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, signer: files.CA, journal: log.Speaker("controllers", "")})
 
 		},
 		func(ctx context.Context) error { return u.announce(ctx, x) },
@@ -222,8 +232,7 @@ func (u *upCommand) leave(ctx context.Context, e *engine) error {
 	if e.child != nil {
 		err = errors.Join(err, e.child.Stop(ctx))
 	}
-	e.client.Close()
-	return err
+	return errors.Join(err, e.client.Close())
 }
 
 // kubeVersion is the API level.

@@ -96,7 +96,9 @@ func readBudgets(t *testing.T) map[string]int {
 	for _, line := range strings.Split(string(raw), "\n") {
 		if i := strings.LastIndexByte(line, ' '); i > 0 && !strings.HasPrefix(line, "#") {
 			var n int
-			fmt.Sscan(line[i+1:], &n)
+			if _, err := fmt.Sscan(line[i+1:], &n); err != nil {
+				t.Fatalf("budgets.txt: %q: %v", line, err)
+			}
 			out[line[:i]] = n
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -52,8 +53,10 @@ func TestChaptersRenderLifeOfAPod(t *testing.T) {
 		if m == nil {
 			continue
 		}
-		var n int
-		fmt.Sscan(m[1], &n)
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
 		byChapter[n] = append(byChapter[n], fmt.Sprintf("### `%s`\n\n%s\n", p.path, quoteDoc(text)))
 	}
 	var b bytes.Buffer

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -38,10 +37,9 @@ type cluster struct {
 
 // tail keeps what a process printed and wakes those who wait for a text.
 type tail struct {
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	more  chan struct{}
-	extra io.Writer
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	more chan struct{}
 }
 
 func newTail() *tail { return &tail{more: make(chan struct{})} }
@@ -165,9 +163,6 @@ func (c *cluster) log() string {
 	}
 	return "\n--- gantry.log\n" + string(raw)
 }
-
-// pid is the running Gantry's process id.
-func (c *cluster) pid() int { return c.cmd.Process.Pid }
 
 // kill ends Gantry with SIGKILL and waits for it.
 func (c *cluster) kill() {

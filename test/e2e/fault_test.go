@@ -319,7 +319,9 @@ func TestStopAndStartAgain(t *testing.T) {
 			t.Errorf("%s was %s, is %s", pod, before[pod], is)
 		}
 	}
-	c.stop()
+	if err := c.stop(); err != nil {
+		t.Fatalf("SIGTERM: %v", err)
+	}
 	c.args = append(c.args, "--stop-pods")
 	c.start()
 	if err := c.stop(); err != nil {

@@ -232,7 +232,7 @@ func exampleStreams(c *cluster) {
 	if err := forward.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	defer func() { forward.Process.Kill(); forward.Wait() }()
+	defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
 	c.eventually(20*time.Second, "page through port-forward", func() (string, bool) {
 		out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", port))
 		return fmt.Sprint(out, err), err == nil && strings.TrimSpace(out) == "shell"

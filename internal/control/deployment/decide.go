@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"sort"
@@ -10,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/dump"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
 )
@@ -96,7 +96,9 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 // Hash names a template; collisions is raised when the name turns out to be taken by another template.
 func Hash(t *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", dump.ForHash(*t))
+	if err := json.NewEncoder(h).Encode(t); err != nil {
+		return "invalid" // a template that came from JSON always goes back
+	}
 	if collisions != nil {
 		fmt.Fprintf(h, "/%d", *collisions)
 	}

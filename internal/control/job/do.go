@@ -249,8 +249,8 @@ func (c *controller) delete(ctx context.Context, o loop.Owner, pods []*corev1.Po
 	var errs []error
 	for _, p := range pods {
 		err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
-		switch {
-		case err == nil:
+		switch err {
+		case nil:
 			c.deps.Recorder.Eventf(j, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", p.Name)
 			c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "job", Action: "deletes the Pod", Message: "Job " + j.Name + " needs it no more"})
 		default:
