@@ -1,0 +1,542 @@
+package pods_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	streampf "k8s.io/cri-streaming/pkg/streaming/portforward"
+	stream "k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/auth"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pki"
+)
+
+// world is one API server and one fake kubelet for all tests of this package.
+var world struct {
+	sync.Once
+	err     error
+	client  kubernetes.Interface
+	config  *rest.Config // over TLS, for upgrades
+	facts   *facts
+	port    int
+	cleanup []func()
+}
+
+func TestMain(m *testing.M) {
+	klog.InitFlags(nil)
+	_ = flag.Set("logtostderr", "false")
+	_ = flag.Set("stderrthreshold", "FATAL")
+	klog.SetOutput(io.Discard)
+	code := m.Run()
+	for i := len(world.cleanup) - 1; i >= 0; i-- {
+		world.cleanup[i]()
+	}
+	os.Exit(code)
+}
+
+type facts struct {
+	sync.Mutex
+	refused []journal.EvictionRefused
+}
+
+func (f *facts) Put(_ journal.Ref, fact journal.Fact) {
+	if r, ok := fact.(journal.EvictionRefused); ok {
+		f.Lock()
+		defer f.Unlock()
+		f.refused = append(f.refused, r)
+	}
+}
+
+// begin starts the world once and makes a namespace for the test.
+func begin(t *testing.T) (kubernetes.Interface, string) {
+	t.Helper()
+	world.Do(func() { world.err = start() })
+	if world.err != nil {
+		t.Fatal(world.err)
+	}
+	ctx := t.Context()
+	made, err := world.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pods-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := made.Name
+	if _, err := world.client.CoreV1().ServiceAccounts(ns).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return world.client, ns
+}
+
+func start() error {
+	dir, err := os.MkdirTemp("", "gantry-pods")
+	if err != nil {
+		return err
+	}
+	world.cleanup = append(world.cleanup, func() { os.RemoveAll(dir) })
+	kubelet := httptest.NewTLSServer(http.HandlerFunc(serveKubelet))
+	world.cleanup = append(world.cleanup, kubelet.Close)
+	_, port, _ := net.SplitHostPort(kubelet.Listener.Addr().String())
+	world.port, _ = strconv.Atoi(port)
+	files, err := pki.Ensure(dir+"/pki", pki.Options{NodeName: "n", ServiceIP: "10.96.0.1"})
+	if err != nil {
+		return err
+	}
+	tokens := dir + "/tokens.csv"
+	if err := os.WriteFile(tokens, []byte("t,admin,admin-id,system:masters\n"), 0o600); err != nil {
+		return err
+	}
+	world.facts = &facts{}
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := apiserver.New(ctx, apiserver.Config{
+		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		Files: apiserver.Files{
+			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert, ServiceAccountSigning: files.ServiceAccount.Key,
+			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
+		},
+		Kubelets: pods.Connections{Kubelet: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Journal: world.facts},
+		Access:   auth.Access(auth.Options{TokenFile: tokens}),
+		// Custom resources and aggregation have tests of their own.
+		CustomResourcesOff: true, AggregatorOff: true, OpenAPIv2Off: true,
+	})
+	if err != nil {
+		cancel()
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	world.cleanup = append(world.cleanup, func() { cancel(); <-done })
+	select {
+	case <-s.Ready():
+	case err := <-done:
+		done <- err
+		return fmt.Errorf("the server ended before it was ready: %w", err)
+	}
+	world.config = &rest.Config{Host: "https://" + s.Addr().String(), BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	world.client = kubernetes.NewForConfigOrDie(s.InProcess(&user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}))
+	return addNode(ctx)
+}
+
+func addNode(ctx context.Context) error {
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1.LabelTopologyZone: "z1"}}, Status: v1.NodeStatus{
+		Addresses:       []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "127.0.0.1"}},
+		DaemonEndpoints: v1.NodeDaemonEndpoints{KubeletEndpoint: v1.DaemonEndpoint{Port: int32(world.port)}},
+	}}
+	_, err := world.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
+	return err
+}
+
+// serveKubelet answers as a kubelet does: logs as text, streams by the streaming library, 400 for a container that has not started.
+func serveKubelet(w http.ResponseWriter, r *http.Request) {
+	const idle, setup = time.Minute, 10 * time.Second
+	part := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch part[0] {
+	case "containerLogs":
+		if part[3] == "late" {
+			http.Error(w, `container "late" in pod "p" is waiting to start: ContainerCreating`, http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintf(w, "log of %s?%s\n", part[3], r.URL.RawQuery)
+	case "exec":
+		o, err := stream.NewOptions(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		stream.ServeExec(w, r, echo{}, part[2], "", part[3], r.URL.Query()["command"], o, idle, setup, stream.SupportedStreamingProtocols)
+	case "attach":
+		o, err := stream.NewOptions(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		stream.ServeAttach(w, r, echo{}, part[2], "", part[3], o, idle, setup, stream.SupportedStreamingProtocols)
+	case "portForward":
+		o, err := streampf.NewV4Options(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		streampf.ServePortForward(w, r, echo{}, part[2], "", o, idle, setup, streampf.SupportedProtocols)
+	default:
+		fmt.Fprintf(w, "kubelet says %s", r.URL.Path)
+	}
+}
+
+// echo runs nothing: it prints the command and what it is given.
+type echo struct{}
+
+func (echo) ExecInContainer(_ context.Context, _, _, container string, cmd []string, in io.Reader, out, err io.WriteCloser, _ bool, _ <-chan stream.TerminalSize, _ time.Duration) error {
+	fmt.Fprintf(out, "%s:%s:", container, strings.Join(cmd, " "))
+	if in != nil {
+		_, _ = io.Copy(out, in)
+	}
+	if err != nil {
+		fmt.Fprint(err, "to stderr")
+	}
+	return nil
+}
+
+func (echo) AttachContainer(_ context.Context, _, _, container string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan stream.TerminalSize) error {
+	fmt.Fprintf(out, "attached to %s:", container)
+	_, err := io.Copy(out, in)
+	return err
+}
+
+func (echo) PortForward(_ context.Context, _, _ string, port int32, s io.ReadWriteCloser) error {
+	defer s.Close()
+	fmt.Fprintf(s, "port %d", port)
+	return nil
+}
+
+func newPod(t *testing.T, ns string, edit ...func(*v1.Pod)) *v1.Pod {
+	t.Helper()
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "nginx:1.27"}}}}
+	for _, e := range edit {
+		e(p)
+	}
+	p, err := world.client.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func bind(t *testing.T, ns string, uid *v1.Pod) error {
+	t.Helper()
+	return world.client.CoreV1().Pods(ns).Bind(t.Context(), &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: uid.Name, UID: uid.UID}, Target: v1.ObjectReference{Kind: "Node", Name: "n"},
+	}, metav1.CreateOptions{})
+}
+
+func get(t *testing.T, ns string) *v1.Pod {
+	t.Helper()
+	p, err := world.client.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// row: BND-06
+// row: BND-07
+func TestBinding(t *testing.T) {
+	_, ns := begin(t)
+	p := newPod(t, ns)
+	other := p.DeepCopy()
+	other.UID = "another"
+	if err := bind(t, ns, other); !apierrors.IsConflict(err) {
+		t.Errorf("another Pod's UID: %v", err)
+	}
+	if err := bind(t, ns, p); err != nil {
+		t.Fatal(err)
+	}
+	now := get(t, ns)
+	if now.Spec.NodeName != "n" || now.Generation != 1 || now.Labels[v1.LabelTopologyZone] != "z1" || now.Status.Conditions[0].Type != v1.PodScheduled {
+		t.Errorf("%+v", now)
+	}
+	err := bind(t, ns, p)
+	if want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`; err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	now.Spec.NodeName = "m"
+	if _, err := world.client.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a bound Pod was moved: %v", err)
+	}
+}
+
+// row: API-22
+// row: API-23
+// row: API-24
+// row: API-29
+// row: API-30
+func TestIdentity(t *testing.T) {
+	c, ns := begin(t)
+	first := newPod(t, ns, func(p *v1.Pod) { p.Finalizers = []string{"example.com/f"} })
+	_, err := c.CoreV1().Pods(ns).Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "A_b"}, Spec: first.Spec}, metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a lowercase RFC 1123 subdomain must consist of") {
+		t.Errorf("name A_b: %v", err)
+	}
+	now := first.DeepCopy()
+	now.UID = "11111111-1111-1111-1111-111111111111"
+	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("another UID: %v", err)
+	}
+	now = first.DeepCopy()
+	now.Generation, now.CreationTimestamp = 0, metav1.Time{}
+	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil || got.Generation != 1 || got.CreationTimestamp != first.CreationTimestamp {
+		t.Errorf("generation and creation time: %v %v", got, err)
+	}
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	now = get(t, ns)
+	now.Finalizers = append(now.Finalizers, "example.com/g")
+	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
+		t.Errorf("a finalizer for a deleting Pod: %v", err)
+	}
+	now.Finalizers = nil
+	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if second := newPod(t, ns); second.UID == first.UID {
+		t.Error("the name's next Pod has the same UID")
+	}
+}
+
+// TestDelete deletes right after the bind, when the watch cache may not have seen it: the Pod must not count as never placed.
+//
+// row: API-31
+// row: API-32
+// row: API-33
+func TestDelete(t *testing.T) {
+	c, ns := begin(t)
+	p := newPod(t, ns)
+	if err := bind(t, ns, p); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(29 * time.Second)
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	now := get(t, ns)
+	if now.DeletionTimestamp == nil || now.DeletionTimestamp.Time.Before(before) || *now.DeletionGracePeriodSeconds != 30 || now.Generation != 2 {
+		t.Errorf("deletion %v, grace %v, generation %d", now.DeletionTimestamp, now.DeletionGracePeriodSeconds, now.Generation)
+	}
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	if again := newPod(t, ns); again.UID == p.UID {
+		t.Error("the Pod is still there")
+	}
+}
+
+// TestFields lists by each field a selector may ask for.
+//
+// row: API-35
+func TestFields(t *testing.T) {
+	c, ns := begin(t)
+	p := newPod(t, ns)
+	newPod(t, ns, func(p *v1.Pod) { p.Name, p.Spec.RestartPolicy = "q", v1.RestartPolicyNever })
+	if err := bind(t, ns, p); err != nil {
+		t.Fatal(err)
+	}
+	for selector, want := range map[string]int{
+		"spec.nodeName=n": 1, "spec.nodeName=": 1, "status.phase=Pending": 2, "status.phase!=Pending": 0, "spec.restartPolicy=Never": 1,
+		"spec.schedulerName=default-scheduler": 2, "spec.serviceAccountName=default": 2, "spec.hostNetwork=false": 2, "status.podIP=": 2, "metadata.name=q": 1,
+	} {
+		list, err := c.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{FieldSelector: selector})
+		if err != nil || len(list.Items) != want {
+			t.Errorf("%s: %d Pods, %v; want %d", selector, len(list.Items), err, want)
+		}
+	}
+	if _, err := c.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.color=red"}); !apierrors.IsBadRequest(err) {
+		t.Errorf("an unknown field: %v", err)
+	}
+}
+
+// TestEviction goes through budgets: refused with the cause, allowed once, refused again, and facts for the refusals.
+func TestEviction(t *testing.T) {
+	c, ns := begin(t)
+	p := newPod(t, ns, func(p *v1.Pod) { p.Labels = map[string]string{"app": "a"} })
+	if err := bind(t, ns, p); err != nil {
+		t.Fatal(err)
+	}
+	p = get(t, ns)
+	p.Status.Phase, p.Status.Conditions = v1.PodRunning, []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+	if _, err := c.CoreV1().Pods(ns).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow := func(n int32) {
+		t.Helper()
+		if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: n, CurrentHealthy: 1 + n, DesiredHealthy: 1, ExpectedPods: 1}
+		if b, err = c.PolicyV1().PodDisruptionBudgets(ns).UpdateStatus(t.Context(), b, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	evict := func(dry ...string) error {
+		return c.CoreV1().Pods(ns).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}, DeleteOptions: &metav1.DeleteOptions{DryRun: dry}})
+	}
+	allow(0)
+	var refused *apierrors.StatusError
+	if err := evict(); !errors.As(err, &refused) || !apierrors.IsTooManyRequests(err) || refused.ErrStatus.Details.Causes[0].Message != "The disruption budget b needs 1 healthy pods and has 1 currently" {
+		t.Errorf("got %v", err)
+	}
+	world.facts.Lock()
+	if n := len(world.facts.refused); n == 0 || world.facts.refused[n-1].Budget != "b" {
+		t.Error("no fact about the refusal")
+	}
+	world.facts.Unlock()
+	allow(1)
+	if err := evict(metav1.DryRunAll); err != nil {
+		t.Errorf("dry run: %v", err)
+	}
+	if got := get(t, ns); got.DeletionTimestamp != nil {
+		t.Error("a dry run deleted the Pod")
+	}
+	if err := evict(); err != nil {
+		t.Fatal(err)
+	}
+	got := get(t, ns)
+	if n := len(got.Status.Conditions); got.DeletionTimestamp == nil || got.Status.Conditions[n-1].Reason != "EvictionByEvictionAPI" {
+		t.Errorf("%+v", got.Status.Conditions)
+	}
+	if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil || b.Status.DisruptionsAllowed != 0 || len(b.Status.DisruptedPods) != 1 {
+		t.Errorf("%+v %v", b.Status, err)
+	}
+}
+
+func TestLog(t *testing.T) {
+	c, ns := begin(t)
+	p := newPod(t, ns, func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "late", Image: "x"}) })
+	read := func(o v1.PodLogOptions) string {
+		r, err := c.CoreV1().Pods(ns).GetLogs("p", &o).Stream(t.Context())
+		if err != nil {
+			return err.Error()
+		}
+		defer r.Close()
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	if got := read(v1.PodLogOptions{Container: "c"}); got != "" {
+		t.Errorf("a Pod without a node: %q", got)
+	}
+	if err := bind(t, ns, p); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		o    v1.PodLogOptions
+		want string
+	}{
+		{v1.PodLogOptions{Container: "c", TailLines: new(int64(5)), Timestamps: true}, "log of c?tailLines=5&timestamps=true\n"},
+		{v1.PodLogOptions{}, "a container name must be specified for pod p, choose one of: [c late]"},
+		{v1.PodLogOptions{Container: "zz"}, "container zz is not valid for pod p"},
+		{v1.PodLogOptions{Container: "late"}, `container "late" in pod "p" is waiting to start: ContainerCreating` + "\n"},
+		{v1.PodLogOptions{Container: "c", LimitBytes: new(int64(0))}, `PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0`},
+	} {
+		if got := read(x.o); got != x.want {
+			t.Errorf("%+v: got %q, want %q", x.o, got, x.want)
+		}
+	}
+	b, err := c.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/n/proxy/healthz").DoRaw(t.Context())
+	if err != nil || string(b) != "kubelet says /healthz" {
+		t.Errorf("nodes/proxy: %q %v", b, err)
+	}
+}
+
+// TestStreams runs exec and attach over SPDY and over WebSockets, and a forwarded port.
+//
+// row: API-46
+func TestStreams(t *testing.T) {
+	_, ns := begin(t)
+	if err := bind(t, ns, newPod(t, ns)); err != nil {
+		t.Fatal(err)
+	}
+	tls := kubernetes.NewForConfigOrDie(world.config)
+	request := func(sub string) *rest.Request {
+		return tls.CoreV1().RESTClient().Post().Resource("pods").Namespace(ns).Name("p").SubResource(sub)
+	}
+	exec := request("exec").VersionedParams(&v1.PodExecOptions{Container: "c", Command: []string{"echo", "hi"}, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+	attach := request("attach").VersionedParams(&v1.PodAttachOptions{Stdin: true, Stdout: true}, scheme.ParameterCodec).URL()
+	for name, make := range map[string]func(url string) (remotecommand.Executor, error){
+		"SPDY": func(string) (remotecommand.Executor, error) {
+			return remotecommand.NewSPDYExecutor(world.config, "POST", exec)
+		},
+		"WebSocket": func(string) (remotecommand.Executor, error) {
+			return remotecommand.NewWebSocketExecutor(world.config, "GET", exec.String())
+		},
+		"attach": func(string) (remotecommand.Executor, error) {
+			return remotecommand.NewWebSocketExecutor(world.config, "GET", attach.String())
+		},
+	} {
+		e, err := make("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, stderr bytes.Buffer
+		o := remotecommand.StreamOptions{Stdin: strings.NewReader("typed"), Stdout: &out}
+		want := "attached to c:typed"
+		if name != "attach" {
+			o.Stderr, want = &stderr, "c:echo hi:typed"
+		}
+		if err := e.StreamWithContext(t.Context(), o); err != nil || out.String() != want || name != "attach" && stderr.String() != "to stderr" {
+			t.Errorf("%s: %q %q %v", name, out.String(), stderr.String(), err)
+		}
+	}
+	forward(t, request("portforward"))
+}
+
+func forward(t *testing.T, r *rest.Request) {
+	t.Helper()
+	round, upgrader, err := spdy.RoundTripperFor(world.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ready := make(chan struct{}), make(chan struct{})
+	defer close(stop)
+	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: round}, "POST", r.URL()), []string{"0:8080"}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- f.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-failed:
+		t.Fatal(err)
+	}
+	ports, err := f.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", ports[0].Local))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if b, err := io.ReadAll(conn); err != nil || string(b) != "port 8080" {
+		t.Errorf("forwarded port: %q %v", b, err)
+	}
+}
