@@ -3,7 +3,7 @@
 set -eu
 
 if ! command -v go >/dev/null; then
-	echo "Go is missing: install Go 1.26 from https://go.dev/dl and put its bin directory on PATH" >&2
+	echo "Go is missing: install Go 1.26 or newer and put its bin directory on PATH" >&2
 	exit 1
 fi
 

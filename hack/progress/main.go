@@ -33,7 +33,8 @@ func main() {
 func run(in io.Reader, out io.Writer, start time.Time) error {
 	lines := bufio.NewReader(in)
 	said := map[string][]string{} // by package and test; dropped when it passes
-	var passed, failed, skipped, tests int
+	var passed, failed int        // packages
+	tests := map[string]int{}     // by outcome
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
@@ -52,10 +53,7 @@ func run(in io.Reader, out io.Writer, start time.Time) error {
 				show(out, said[key])
 			case "pass", "skip", "fail":
 				if e.Test != "" {
-					tests++
-					if e.Action == "skip" {
-						skipped++
-					}
+					tests[e.Action]++
 					if e.Action == "fail" {
 						show(out, said[key])
 					}
@@ -71,7 +69,7 @@ func run(in io.Reader, out io.Writer, start time.Time) error {
 			}
 		}
 		if err == io.EOF {
-			fmt.Fprintf(out, "%d packages passed, %d failed; %d tests, %d of them skipped\n", passed, failed, tests, skipped)
+			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed, failed, tests["pass"], tests["fail"], tests["skip"])
 			return nil
 		}
 		if err != nil {
