@@ -14,7 +14,7 @@ import (
 func Kinds() []kind.Kind {
 	var out []kind.Kind
 	for _, group := range [][]kind.Kind{
-		Apps(), Batch(), Policy(), Discovery(), Coordination(), Scheduling(), Node(), Storage(), RBAC(), Admission(), Certificates(), Networking(), Autoscaling(),
+		Policy(), Discovery(), Coordination(), Scheduling(), Node(), Storage(), RBAC(), Admission(), Certificates(), Networking(), Autoscaling(),
 	} {
 		out = append(out, group...)
 	}
@@ -38,4 +38,18 @@ func types[T, L any, PT object[T], PL object[L]]() kind.Types {
 // row adapts a typed row function.
 func row[T any, PT object[T]](f func(PT, kind.RowOptions) []any) func(runtime.Object, kind.RowOptions) []any {
 	return func(o runtime.Object, opt kind.RowOptions) []any { return f(o.(PT), opt) }
+}
+
+// orElse fills in a field that is not set.
+func orElse[T any](p **T, v T) {
+	if *p == nil {
+		*p = &v
+	}
+}
+
+// orText fills in a text that is empty.
+func orText[T ~string](p *T, v T) {
+	if *p == "" {
+		*p = v
+	}
 }

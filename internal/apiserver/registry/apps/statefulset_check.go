@@ -1,0 +1,112 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+const mayChange = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', " +
+	"'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+
+func checkStatefulSet(o, was *appsv1.StatefulSet) field.ErrorList {
+	var f row.Findings
+	s := &o.Spec
+	checkStatefulStrategy(&f, s)
+	if r, path := s.PersistentVolumeClaimRetentionPolicy, spec().Child("persistentVolumeClaimRetentionPolicy"); r != nil {
+		const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		row.OneOf(&f, path.Child("whenDeleted"), r.WhenDeleted, keep, remove)
+		row.OneOf(&f, path.Child("whenScaled"), r.WhenScaled, keep, remove)
+	}
+	f.NotNegative(spec().Child("replicas"), int64(row.Value(s.Replicas)))
+	f.NotNegative(spec().Child("minReadySeconds"), int64(s.MinReadySeconds))
+	if s.Ordinals != nil {
+		f.NotNegative(spec().Child("ordinals", "start"), int64(s.Ordinals.Start))
+	}
+	if s.ServiceName != "" && (was == nil || was.Spec.ServiceName != s.ServiceName) {
+		f.Label(spec().Child("serviceName"), s.ServiceName)
+	}
+	workload{s.Selector, withClaims(s), "statefulset", "StatefulSet", ""}.check(&f)
+	if was != nil {
+		same := s.DeepCopy()
+		w := &was.Spec
+		same.Replicas, same.Template, same.UpdateStrategy, same.MinReadySeconds = w.Replicas, w.Template, w.UpdateStrategy, w.MinReadySeconds
+		same.Ordinals, same.RevisionHistoryLimit, same.PersistentVolumeClaimRetentionPolicy = w.Ordinals, w.RevisionHistoryLimit, w.PersistentVolumeClaimRetentionPolicy
+		if !apiequality.Semantic.DeepEqual(same, w) {
+			f.Forbidden(spec(), mayChange)
+		}
+	}
+	return f.List()
+}
+
+// withClaims is the template as its Pods will be: each claim template is a volume of its name.
+func withClaims(s *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
+	t := s.Template.DeepCopy()
+	has := map[string]bool{}
+	for i := range t.Spec.Volumes {
+		has[t.Spec.Volumes[i].Name] = true
+	}
+	for i := range s.VolumeClaimTemplates {
+		name := s.VolumeClaimTemplates[i].Name
+		if name == "" || has[name] {
+			continue
+		}
+		has[name] = true
+		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{
+			Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}},
+		})
+	}
+	return t
+}
+
+func checkStatefulStrategy(f *row.Findings, s *appsv1.StatefulSetSpec) {
+	switch path := spec().Child("podManagementPolicy"); s.PodManagementPolicy {
+	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
+	case "":
+		f.Required(path, "")
+	default:
+		f.Invalid(path, s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
+	}
+	path, r := spec().Child("updateStrategy"), s.UpdateStrategy.RollingUpdate
+	rolling := path.Child("rollingUpdate")
+	switch s.UpdateStrategy.Type {
+	case "":
+		f.Required(path, "")
+	case appsv1.OnDeleteStatefulSetStrategyType:
+		if r != nil {
+			f.Invalid(rolling, row.Bare(r), "only allowed for updateStrategy 'RollingUpdate'")
+		}
+	case appsv1.RollingUpdateStatefulSetStrategyType:
+		if r == nil {
+			return
+		}
+		f.NotNegative(rolling.Child("partition"), int64(row.Value(r.Partition)))
+		if n := r.MaxUnavailable; n != nil {
+			f.IntOrPercent(rolling.Child("maxUnavailable"), *n)
+			if row.Amount(n) == 0 {
+				f.Invalid(rolling.Child("maxUnavailable"), *n, "cannot be 0")
+			}
+			f.AtMostAll(rolling.Child("maxUnavailable"), *n)
+		}
+	default:
+		f.Invalid(path, row.Bare(s.UpdateStrategy), "must be 'RollingUpdate' or 'OnDelete'")
+	}
+}
+
+func checkStatefulSetStatus(o, was *appsv1.StatefulSet) field.ErrorList {
+	var f row.Findings
+	s := &o.Status
+	counts := replicaCounts{s.Replicas, []part{
+		{"readyReplicas", s.ReadyReplicas}, {"currentReplicas", s.CurrentReplicas}, {"updatedReplicas", s.UpdatedReplicas}, {"availableReplicas", s.AvailableReplicas},
+	}}
+	counts.notNegative(&f)
+	f.NotNegative(status().Child("observedGeneration"), s.ObservedGeneration)
+	f.NotNegativeIf(status().Child("collisionCount"), s.CollisionCount)
+	counts.atMostReplicas(&f)
+	f.NotGreater(status().Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "cannot be greater than status.readyReplicas")
+	f.NotDecremented(status().Child("collisionCount"), s.CollisionCount, was.Status.CollisionCount)
+	return f.List()
+}

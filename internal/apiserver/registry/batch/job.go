@@ -1,0 +1,125 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+func jobs() kind.Kind {
+	k := kind.Kind{
+		Group: batchv1.GroupName, Version: "v1", Resource: "jobs", Singular: "job", Kind: "Job",
+		Names: kind.Names{Categories: []string{"all"}},
+		Types: row.InNamespace[batchv1.Job, batchv1.JobList](),
+		Rules: row.Rules[batchv1.Job]{
+			Default: defaultJob,
+			Create: func(_ context.Context, j *batchv1.Job) {
+				template.DropDisabledTemplate(&j.Spec.Template, nil)
+				generateSelector(j)
+			},
+			Update:      func(j, was *batchv1.Job) { template.DropDisabledTemplate(&j.Spec.Template, &was.Spec.Template) },
+			Check:       checkJob,
+			CheckStatus: checkJobStatus,
+			Warn: func(j *batchv1.Job) []string {
+				return append(warnName(j.Name), template.Warnings(&j.Spec.Template.Spec, j.Spec.Template.Annotations, spec().Child("template"))...)
+			},
+			Fields: func(j *batchv1.Job) fields.Set {
+				return fields.Set{"status.successful": fmt.Sprint(j.Status.Succeeded)}
+			},
+			Unconditional: true,
+		}.Rules(),
+		Table: kind.Table{Columns: jobColumns(), Row: row.Cells(jobRow)},
+	}
+	k.Types.HasStatus = true
+	return k
+}
+
+// warnName tells of names that make poor Pod names.
+func warnName(name string) []string {
+	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
+		return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad)}
+	}
+	return nil
+}
+
+func defaultJob(j *batchv1.Job) {
+	s := &j.Spec
+	template.DefaultPodTemplate(&s.Template)
+	if s.Completions == nil && s.Parallelism == nil {
+		s.Completions = new(int32(1))
+	}
+	row.OrElse(&s.Parallelism, 1)
+	if s.BackoffLimitPerIndex != nil {
+		row.OrElse(&s.BackoffLimit, math.MaxInt32)
+	}
+	row.OrElse(&s.BackoffLimit, 6)
+	if len(j.Labels) == 0 && len(s.Template.Labels) > 0 {
+		j.Labels = map[string]string{}
+		for k, v := range s.Template.Labels {
+			j.Labels[k] = v
+		}
+	}
+	row.OrElse(&s.CompletionMode, batchv1.NonIndexedCompletion)
+	row.OrElse(&s.Suspend, false)
+	row.OrElse(&s.ManualSelector, false)
+	if s.PodFailurePolicy != nil {
+		for i := range s.PodFailurePolicy.Rules {
+			for c := range s.PodFailurePolicy.Rules[i].OnPodConditions {
+				row.OrText(&s.PodFailurePolicy.Rules[i].OnPodConditions[c].Status, corev1.ConditionTrue)
+			}
+		}
+		row.OrElse(&s.PodReplacementPolicy, batchv1.Failed)
+	}
+	row.OrElse(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
+}
+
+// The labels that tie Pods to a Job; the ones without a prefix are older and still looked for.
+const (
+	oldUIDLabel  = "controller-uid"
+	oldNameLabel = "job-name"
+)
+
+// generatedLabels are what the template of a Job gets, in the order they are checked.
+func generatedLabels(j *batchv1.Job) [][2]string {
+	return [][2]string{
+		{oldUIDLabel, string(j.UID)}, {oldNameLabel, j.Name}, {batchv1.ControllerUidLabel, string(j.UID)}, {batchv1.JobNameLabel, j.Name},
+	}
+}
+
+// generateSelector gives a Job that does not choose its Pods itself labels that nobody else has. What a client set itself stays: checkSelector
+// refuses what does not fit.
+func generateSelector(j *batchv1.Job) {
+	s := &j.Spec
+	if row.Value(s.ManualSelector) {
+		return
+	}
+	if s.Template.Labels == nil {
+		s.Template.Labels = map[string]string{}
+	}
+	for _, kv := range generatedLabels(j) {
+		setIfAbsent(s.Template.Labels, kv[0], kv[1])
+	}
+	if s.Selector == nil {
+		s.Selector = &metav1.LabelSelector{}
+	}
+	if s.Selector.MatchLabels == nil {
+		s.Selector.MatchLabels = map[string]string{}
+	}
+	setIfAbsent(s.Selector.MatchLabels, batchv1.ControllerUidLabel, string(j.UID))
+}
+
+func setIfAbsent(m map[string]string, key, value string) {
+	if _, ok := m[key]; !ok {
+		m[key] = value
+	}
+}
