@@ -417,7 +417,7 @@ func TestDeletionInterruptsThePull(t *testing.T) {
 	})
 }
 
-// row: PRB-10
+// row: KSL-29
 func TestLivenessKillsAndRestarts(t *testing.T) {
 	in(t, func(r *rig) {
 		c := box("app", runs)
@@ -477,6 +477,115 @@ func TestSettledPodCausesNoCalls(t *testing.T) {
 		}
 		if n := r.writes(); n != writes {
 			t.Errorf("%d writes of an idle Pod", n-writes)
+		}
+	})
+}
+
+// row: ISE-20
+// row: ISE-23
+func TestSidecarsStartupProbeHoldsTheNextOnesUp(t *testing.T) {
+	in(t, func(r *rig) {
+		always := v1.ContainerRestartPolicyAlways
+		p := pod("p", box("app", runs))
+		side := box("side", runs)
+		side.RestartPolicy = &always
+		side.StartupProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}}, InitialDelaySeconds: 5, PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3}
+		p.Spec.InitContainers = []v1.Container{side, box("i1", "exit 0")}
+		r.create(p)
+		if s := started(r); s != "side" {
+			t.Fatalf("started %s before the startup probe succeeded", s)
+		}
+		r.pass(6 * time.Second)
+		r.phase("p", v1.PodRunning)
+		if s := started(r); s != "side i1 app" {
+			t.Errorf("started %s", s)
+		}
+	})
+}
+
+// row: PST-28
+func TestRunningIsToldAfterPostStart(t *testing.T) {
+	in(t, func(r *rig) {
+		c := box("app", runs)
+		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
+		r.create(pod("p", c))
+		if st := r.phase("p", v1.PodPending).Status.ContainerStatuses[0]; st.State.Waiting == nil {
+			t.Errorf("%+v while the hook runs", st)
+		}
+		r.pass(3 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil || !st.Ready {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// row: TRM-04
+// row: TRM-09
+func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("p", box("app", "trap '' TERM; while true; do sleep 1; done")))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 5)
+		r.pass(4900 * time.Millisecond)
+		if r.get("p") == nil {
+			t.Error("killed before the grace period was over")
+		}
+		r.pass(time.Second)
+		r.gone("p")
+		if !strings.Contains(r.facts.all(), "app exited with code 137") {
+			t.Error(r.facts.all())
+		}
+	})
+}
+
+// row: TRM-13
+func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("p", box("app", "trap '' TERM; while true; do sleep 1; done")))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 30)
+		r.pass(10 * time.Second)
+		r.stop()
+		r.start()
+		r.pass(28 * time.Second)
+		if r.get("p") == nil {
+			t.Error("killed before the full grace period was over")
+		}
+		r.pass(3 * time.Second)
+		r.gone("p")
+	})
+}
+
+// row: PST-08
+func TestTerminalPhaseIsToldBeforeTheObjectGoes(t *testing.T) {
+	in(t, func(r *rig) {
+		tape := r.tape("default")
+		r.create(pod("p", box("app", runs)))
+		r.delete("p", 30)
+		r.pass(5 * time.Second)
+		states := tape.states()
+		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") && !strings.HasPrefix(states[n-2], "p Failed") {
+			t.Errorf("%s", strings.Join(states, "\n"))
+		}
+	})
+}
+
+// row: PWK-19
+func TestOnlyTheChangedContainerIsReplaced(t *testing.T) {
+	in(t, func(r *rig) {
+		r.fake.AddImage(crifake.Image{Names: []string{"other:1"}})
+		r.create(pod("p", box("a", runs), box("b", runs)))
+		p := r.phase("p", v1.PodRunning).DeepCopy()
+		p.Spec.Containers[0].Image = "other:1"
+		if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(3 * time.Second)
+		if s := started(r); s != "a b a" {
+			t.Errorf("started %s", s)
+		}
+		if r.events.count("Normal Killing: Container a definition changed, will be restarted") != 1 {
+			t.Error(r.events.all())
 		}
 	})
 }

@@ -14,8 +14,6 @@ import (
 )
 
 // row: PWK-26
-// row: PWK-33
-// row: ISE-33
 func TestSafety(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)

@@ -20,7 +20,6 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 
 // row: RST-04
 // row: RST-05
-// row: ISE-20
 // row: ISE-21
 // row: ISE-22
 // row: ISE-25

@@ -159,7 +159,6 @@ func TestLateWishOfAGonePodIsIgnored(t *testing.T) {
 	})
 }
 
-// row: PWK-02
 func TestWishesOnlyTighten(t *testing.T) {
 	at := time.Unix(0, 0)
 	draw := func(t *rapid.T, label string) *podplan.End {

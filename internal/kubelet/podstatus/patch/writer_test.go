@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,9 +90,10 @@ func TestFinishComesAfterTheLastStatus(t *testing.T) {
 func TestFailedWritesAreRepeatedWithTheNewestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, w, pod := start(t)
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		api.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return broken, nil, errors.New("no connection")
+			return broken.Load(), nil, errors.New("no connection")
 		})
 		w.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 		time.Sleep(time.Minute)
@@ -100,7 +102,7 @@ func TestFailedWritesAreRepeatedWithTheNewestStatus(t *testing.T) {
 			t.Errorf("%d attempts in a minute", n)
 		}
 		w.Set(pod, v1.PodStatus{Phase: v1.PodFailed})
-		broken = false
+		broken.Store(false)
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		got, err := api.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
