@@ -140,12 +140,21 @@ func (j *judge) agreesWithContainers(spec *field.Path) {
 			j.invalid(spec.Child("resources", "requests").Key(string(name)), asked.String(), fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", total.String()))
 		}
 	}
+	sum = helper.AggregateContainerLimits(&v1.Pod{Spec: *j.spec}, helper.PodResourcesOptions{})
+	for _, name := range sorted(sum) {
+		most, ok := r.Limits[name]
+		if total := sum[name]; ok && isHugepage(name) && total.Cmp(most) > 0 {
+			j.invalid(spec.Child("resources", "limits").Key(string(name)), most.String(), fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", total.String()))
+		}
+	}
 	for i := range j.spec.Containers {
 		limits := j.spec.Containers[i].Resources.Limits
 		for _, name := range sorted(limits) {
 			most, ok := r.Limits[name]
 			if q := limits[name]; ok && q.Cmp(most) > 0 {
-				j.invalid(spec.Child("containers").Index(i).Child("resources", "limits").Key(string(name)), q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
+				// Upstream's path hangs below the pod-level resources.
+				at := spec.Child("resources", "containers").Index(i).Key(string(name)).Child("limits")
+				j.invalid(at, q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
 			}
 		}
 	}
