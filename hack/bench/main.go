@@ -1,0 +1,129 @@
+// Command bench measures Gantry on this machine and writes docs/PERFORMANCE.md: starting, resting, starting Pods, taking writes.
+//
+// It runs instances of its own in new directories, on loopback and free ports, and removes them; it needs root and some five minutes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/replay/instance"
+)
+
+// image is what every Pod of the measurements runs.
+const image = "docker.io/library/busybox:1.37"
+
+// bench is one run.
+type bench struct {
+	binary, binDir string
+	archive        string // the image, made once
+	only           string
+	short          bool
+	page           page
+}
+
+func main() {
+	b := bench{}
+	out := ""
+	flag.StringVar(&b.binary, "gantry", "build/bin/gantry", "gantry to measure")
+	flag.StringVar(&b.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (default: where gantry is)")
+	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, api; then nothing is written")
+	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest; then nothing is written")
+	flag.StringVar(&out, "o", "docs/PERFORMANCE.md", "page to write")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := b.run(ctx)
+	stop()
+	if err == nil && b.only == "" && !b.short {
+		err = os.WriteFile(out, []byte(b.page.render()), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "gantry-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b.archive = filepath.Join(dir, "busybox.tar")
+	if err := images.Archive(b.archive, images.Only(images.Standard(), image)); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"start", b.starts}, {"idle", b.idle}, {"pods", b.pods}, {"api", b.creates}} {
+		if b.only != "" && !strings.Contains(","+b.only+",", ","+part.name+",") {
+			continue
+		}
+		begin := time.Now()
+		fmt.Fprintf(os.Stderr, "bench: %s …\n", part.name)
+		if err := part.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s took %s\n", part.name, time.Since(begin).Round(time.Second))
+	}
+	fmt.Print(b.page.tables())
+	return nil
+}
+
+// times is how often something is repeated.
+func (b *bench) times(n int) int {
+	if b.short {
+		return max(1, n/5)
+	}
+	return n
+}
+
+// fresh makes an instance with the image ready to be imported at its first start.
+func (b *bench) fresh(flags ...string) (*instance.Instance, error) {
+	i, err := instance.New(instance.Options{Binary: b.binary, BinDir: b.binDir, NodeIP: "127.0.0.1", Flags: flags})
+	if err != nil {
+		return nil, err
+	}
+	at := filepath.Join(i.Dir, "images")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(b.archive)
+	if err != nil {
+		return nil, err
+	}
+	return i, os.WriteFile(filepath.Join(at, "busybox.tar"), raw, 0o644)
+}
+
+// running starts an instance and waits until its node is ready and can run Pods.
+func (b *bench) running(ctx context.Context) (*instance.Instance, *cluster, error) {
+	i, err := b.fresh()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := i.Start(); err != nil {
+		return i, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := i.WaitAPI(ctx); err != nil {
+		return i, nil, err
+	}
+	c, err := connect(ctx, i)
+	if err != nil {
+		return i, nil, err
+	}
+	if err := c.nodeReady(ctx); err != nil {
+		return i, nil, err
+	}
+	return i, c, c.firstPod(ctx, "warm-up")
+}

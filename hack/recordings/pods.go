@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gantry-project/gantry/test/replay"
+	"github.com/gantry-project/gantry/test/replay/pods"
+)
+
+// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that touch the node alone, then those that stop the kubelet, on a cluster
+// whose roles are processes of their own.
+func runPods(ctx context.Context, o options, log io.Writer) (*replay.Report, error) {
+	all, err := pods.Load(filepath.Join(o.recordings, "pods"))
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(c pods.Case) bool { return !o.only.MatchString(c.Area + "/" + c.Name) })
+	r := &podReplay{options: o, log: log, report: &replay.Report{}}
+	var together, alone, split []pods.Case
+	for _, c := range all {
+		switch {
+		case c.StopsKubelet():
+			split = append(split, c)
+		case c.Alone():
+			alone = append(alone, c)
+		default:
+			together = append(together, c)
+		}
+	}
+	if len(together)+len(alone) > 0 {
+		if err := r.on(ctx, false, together, alone); err != nil {
+			return nil, err
+		}
+	}
+	if len(split) > 0 {
+		if err := r.on(ctx, true, nil, split); err != nil {
+			return nil, err
+		}
+	}
+	return r.report, ctx.Err()
+}
+
+// podReplay collects results.
+type podReplay struct {
+	options options
+	log     io.Writer
+
+	mu     sync.Mutex
+	report *replay.Report
+}
+
+// on starts a cluster, runs cases at once and then one by one, and removes it.
+func (r *podReplay) on(ctx context.Context, split bool, together, alone []pods.Case) error {
+	p, err := r.place(ctx, split)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := p.remove(); err != nil {
+			fmt.Fprintln(os.Stderr, "recordings:", err)
+		}
+	}()
+	slots := make(chan struct{}, r.options.parallel)
+	var wg sync.WaitGroup
+	for _, c := range together {
+		slots <- struct{}{}
+		wg.Go(func() {
+			r.one(ctx, p.cluster, c)
+			<-slots
+		})
+	}
+	wg.Wait()
+	if len(alone) > 0 && !split {
+		if err := addWidget(ctx, p.cluster); err != nil {
+			return err
+		}
+	}
+	for _, c := range alone {
+		r.one(ctx, p.cluster, c)
+	}
+	return nil
+}
+
+// one lives a case and notes how equal it was.
+func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case) {
+	if ctx.Err() != nil {
+		return
+	}
+	begin := time.Now()
+	got, err := pods.Run(ctx, cluster, &c)
+	diffs, near := pods.Judge(&c, got)
+	same := err == nil && len(diffs) == 0
+	near = err == nil && near
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Add(c.Area, same, near)
+	verdict := "same"
+	if !same {
+		r.report.Explain(replay.Unequal{Name: c.Area + "/" + c.Name, Near: near, Err: err, Differences: diffs})
+		verdict = fmt.Sprintf("%d differences", len(diffs))
+		if near {
+			verdict += ", same where clients look"
+		}
+	}
+	if err != nil {
+		verdict = "not replayed: " + err.Error()
+	}
+	fmt.Fprintf(os.Stderr, "%-52s %5.1f s  %s\n", c.Area+"/"+c.Name, time.Since(begin).Seconds(), verdict)
+	keep(filepath.Join(r.options.out, "recordings-pods", c.Name), got)
+}
+
+// keep writes what was seen, for people who look into a difference.
+func keep(dir string, got pods.Recording) {
+	if os.MkdirAll(dir, 0o755) != nil {
+		return
+	}
+	for name, lines := range map[string][]map[string]any{"history": got.History, "events": got.Events, "objects": got.Objects, "replies": got.Replies} {
+		var text []byte
+		for _, l := range lines {
+			raw, _ := json.Marshal(l) // decoded from JSON before
+			text = append(append(text, raw...), '\n')
+		}
+		_ = os.WriteFile(filepath.Join(dir, name+".jsonl"), text, 0o644)
+	}
+	var text []byte
+	for _, row := range got.Rows {
+		text = fmt.Appendf(text, "%-6.1f %v\n", row.T, row.Cells)
+	}
+	for _, d := range got.Describe {
+		for _, l := range d.Body {
+			text = fmt.Appendln(text, l)
+		}
+	}
+	for _, c := range got.Output {
+		text = fmt.Appendf(text, "## step %d %s\n## exit %s\n", c.Step, c.Line, c.Exit)
+		for _, l := range c.Body {
+			text = fmt.Appendln(text, l)
+		}
+	}
+	_ = os.WriteFile(filepath.Join(dir, "printed.txt"), text, 0o644)
+}
+
+// addWidget gives the node one example.com/widget, for the area preemption.
+func addWidget(ctx context.Context, cluster *pods.Cluster) error {
+	patch := `[{"op":"add","path":"/status/capacity/example.com~1widget","value":"1"},{"op":"add","path":"/status/allocatable/example.com~1widget","value":"1"}]`
+	return sendOne(ctx, cluster, http.MethodPatch, "/api/v1/nodes/node-1/status", "application/json-patch+json", patch)
+}

@@ -1,0 +1,339 @@
+// Package instance runs a Gantry of its own for tools that measure or compare: in a new directory, on free ports, removed to the last trace.
+//
+// In: where the programs are. Out: a running `gantry up` (or its roles as processes of their own), kubectl, an administrator's client, images.
+package instance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options say what to run.
+type Options struct {
+	Binary string   // gantry
+	BinDir string   // runc, shim, CNI plugin; where Binary is when empty
+	Node   string   // name of the node; "node-1" when empty
+	NodeIP string   // address of the node; that of the default route when empty
+	Number int      // tells instances on one machine apart: 1 to 99
+	Split  bool     // server, scheduler, controllers and kubelet as processes of their own
+	Config string   // KubeletConfiguration file
+	Flags  []string // further flags of `gantry up`
+}
+
+// Instance is a Gantry and its directory.
+type Instance struct {
+	Dir  string
+	o    Options
+	port int
+	node int // the kubelet's port
+
+	kubeconfig string // of somebody else's cluster
+
+	mu       sync.Mutex
+	children map[string]*child
+}
+
+// child is a process that this instance started.
+type child struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
+	output bytes.Buffer
+}
+
+// New makes the directory; nothing runs yet.
+func New(o Options) (*Instance, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("gantry runs real containers here and needs root: run it with sudo")
+	}
+	if o.Node == "" {
+		o.Node = "node-1"
+	}
+	var err error
+	if o.Binary, err = filepath.Abs(o.Binary); err != nil {
+		return nil, err
+	}
+	if o.BinDir == "" {
+		o.BinDir = filepath.Dir(o.Binary)
+	}
+	if o.BinDir, err = filepath.Abs(o.BinDir); err != nil {
+		return nil, err
+	}
+	for _, need := range []string{o.Binary, filepath.Join(o.BinDir, "runc")} {
+		if _, err := os.Stat(need); err != nil {
+			return nil, fmt.Errorf("%w: run `make build` first", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "gantry-instance-")
+	if err != nil {
+		return nil, err
+	}
+	i := &Instance{Dir: dir, o: o, children: map[string]*child{}}
+	if i.port, err = freePort(); err == nil {
+		i.node, err = freePort()
+	}
+	return i, err
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (i *Instance) bridge() string  { return fmt.Sprintf("gyard%d", i.o.Number) }
+func (i *Instance) podCIDR() string { return fmt.Sprintf("10.%d.0.0/16", 122+i.o.Number) }
+
+// placeFlags are the flags that tell this instance's node from others'.
+func (i *Instance) placeFlags() []string {
+	flags := []string{"--kubelet-port", fmt.Sprint(i.node), "--bridge", i.bridge(), "--pod-cidr", i.podCIDR(), "--bin-dir", i.o.BinDir}
+	if i.o.NodeIP != "" {
+		flags = append(flags, "--node-ip", i.o.NodeIP)
+	}
+	return flags
+}
+
+// Start starts Gantry and returns at once; see WaitReady. It may be called again after Stop.
+func (i *Instance) Start() error {
+	if i.o.Split {
+		if err := i.run("server", "server", "--data-dir", i.server(), "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node); err != nil {
+			return err
+		}
+		return nil
+	}
+	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node}, i.placeFlags()...)
+	if i.o.Config != "" {
+		args = append(args, "--kubelet-config", i.o.Config)
+	}
+	return i.run("up", "up", append(args, i.o.Flags...)...)
+}
+
+// server is the data directory of the API server: roles of their own have directories of their own.
+func (i *Instance) server() string {
+	if i.o.Split {
+		return filepath.Join(i.Dir, "server")
+	}
+	return i.Dir
+}
+
+// StartRoles starts what stands beside the API server in a split instance.
+func (i *Instance) StartRoles() error {
+	config := func(name string) string { return filepath.Join(i.server(), name+".kubeconfig") }
+	if err := i.run("scheduler", "scheduler", "--kubeconfig", config("scheduler"), "--leader-elect=false"); err != nil {
+		return err
+	}
+	if err := i.run("controllers", "controllers", "--kubeconfig", config("controllers"), "--leader-elect=false"); err != nil {
+		return err
+	}
+	return i.StartKubelet()
+}
+
+// StartKubelet starts the kubelet of a split instance.
+func (i *Instance) StartKubelet() error {
+	pki := filepath.Join(i.server(), "pki")
+	args := append([]string{"--kubeconfig", filepath.Join(i.server(), "kubelet.kubeconfig"), "--data-dir", i.Dir, "--hostname-override", i.o.Node,
+		"--client-ca-file", filepath.Join(pki, "ca.crt"), "--tls-cert-file", filepath.Join(pki, "kubelet.crt"), "--tls-private-key-file", filepath.Join(pki, "kubelet.key"),
+		"--leader-elect=false"}, i.placeFlags()...)
+	if i.o.Config != "" {
+		args = append(args, "--config", i.o.Config)
+	}
+	return i.run("kubelet", "kubelet", args...)
+}
+
+// run starts `gantry verb args` under a name.
+func (i *Instance) run(name, verb string, args ...string) error {
+	c := &child{cmd: exec.Command(i.o.Binary, append([]string{verb}, args...)...), exited: make(chan struct{})}
+	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = c.cmd.Wait() // how it ended stands in its output
+		close(c.exited)
+	}()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.children[name] = c
+	return nil
+}
+
+// PID is the process of that name: "up", or a role of a split instance; 0 when it does not run.
+func (i *Instance) PID(name string) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if c := i.children[name]; c != nil {
+		return c.cmd.Process.Pid
+	}
+	return 0
+}
+
+// End ends one process with TERM, and with KILL when it takes more than half a minute.
+func (i *Instance) End(name string) error {
+	i.mu.Lock()
+	c := i.children[name]
+	delete(i.children, name)
+	i.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-c.exited:
+		return nil
+	case <-time.After(30 * time.Second):
+		_ = c.cmd.Process.Kill()
+		<-c.exited
+		return fmt.Errorf("gantry %s did not stop within 30 s", name)
+	}
+}
+
+// Stop ends every process; containers run on.
+func (i *Instance) Stop() error {
+	var errs []error
+	for _, name := range []string{"kubelet", "controllers", "scheduler", "up", "server"} {
+		errs = append(errs, i.End(name))
+	}
+	return errors.Join(errs...)
+}
+
+// Remove stops everything and takes away every trace.
+func (i *Instance) Remove() error {
+	err := i.Stop()
+	out, cleanErr := exec.Command(i.o.Binary, append([]string{"clean", "--data-dir", i.Dir}, i.placeFlags()...)...).CombinedOutput()
+	if cleanErr != nil {
+		cleanErr = fmt.Errorf("gantry clean: %w\n%s", cleanErr, out)
+	}
+	return errors.Join(err, cleanErr, os.RemoveAll(i.Dir))
+}
+
+// Kubeconfig is the administrator's.
+func (i *Instance) Kubeconfig() string {
+	if i.kubeconfig != "" {
+		return i.kubeconfig
+	}
+	return filepath.Join(i.server(), "kubeconfig")
+}
+
+// Admin is an administrator's client configuration without throttle; it waits for the kubeconfig to be written.
+func (i *Instance) Admin(ctx context.Context) (*rest.Config, error) {
+	var cfg *rest.Config
+	err := Poll(ctx, 5*time.Millisecond, func() error {
+		var err error
+		cfg, err = clientcmd.BuildConfigFromFlags("", i.Kubeconfig())
+		return err
+	})
+	if err != nil {
+		return nil, i.explain(err)
+	}
+	cfg.QPS = -1
+	return cfg, nil
+}
+
+// WaitAPI waits until /readyz says ok.
+func (i *Instance) WaitAPI(ctx context.Context) error {
+	cfg, err := i.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	return i.explain(Poll(ctx, 5*time.Millisecond, func() error {
+		res, err := client.Get(cfg.Host + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("/readyz: %s", res.Status)
+		}
+		return nil
+	}))
+}
+
+// explain adds what the processes printed.
+func (i *Instance) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for name, c := range i.children {
+		err = fmt.Errorf("%w\n--- gantry %s\n%s", err, name, c.output.String())
+	}
+	return err
+}
+
+// Poll calls f until it succeeds; the last error is returned when ctx ends first.
+func Poll(ctx context.Context, every time.Duration, f func() error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// Gantry runs a subcommand and returns what it printed on both channels and its exit code.
+func (i *Instance) Gantry(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	cmd := exec.CommandContext(ctx, i.o.Binary, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	case err != nil:
+		return out.String(), errs.String() + err.Error(), -1
+	}
+	return out.String(), errs.String(), code
+}
+
+// Kubectl runs the linked kubectl as an administrator.
+func (i *Instance) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	return i.Gantry(ctx, append([]string{"kubectl", "--kubeconfig", i.Kubeconfig()}, args...)...)
+}
+
+// Import loads an image archive into this instance's containerd.
+func (i *Instance) Import(ctx context.Context, archive string) error {
+	stdout, stderr, code := i.Gantry(ctx, append([]string{"image", "import", "--data-dir", i.Dir, archive}, i.placeFlags()...)...)
+	if code != 0 {
+		return fmt.Errorf("gantry image import: %s%s", stdout, strings.TrimSpace(stderr))
+	}
+	return nil
+}
+
+// Foreign is somebody else's cluster, reached by its kubeconfig: only Kubectl and Gantry may be used.
+func Foreign(binary, kubeconfig string) *Instance {
+	return &Instance{o: Options{Binary: binary}, kubeconfig: kubeconfig, children: map[string]*child{}}
+}
+
+// Flags sets the further flags of the next Start.
+func (i *Instance) Flags(flags ...string) { i.o.Flags = flags }

@@ -1,0 +1,241 @@
+package pods
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gantry-project/gantry/test/replay"
+)
+
+// moment is a state of a Pod or another object as it was seen, flattened to paths and values.
+type moment struct {
+	t     float64
+	last  float64 // how long it was seen; the last one for ever
+	parts map[string]string
+}
+
+// brief is how short a state may be seen and still be merged with its neighbours by a slower watcher, in seconds.
+const brief = 1.0
+
+// unlimited is what upstream's kubelet reports on cgroup v1 where no memory limit is set: an accident of reading a file.
+const unlimited = "9007199254740988Ki"
+
+// flatten turns decoded JSON into paths and values. Elements of lists go by their type or name, so that conditions and containers meet.
+func flatten(path string, v any, into map[string]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			flatten(path+"."+k, x, into)
+		}
+		if len(v) == 0 && !strings.HasSuffix(path, "esources") && !strings.HasSuffix(path, ".limits") {
+			into[path] = "{}"
+		}
+	case []any:
+		for i, x := range v {
+			key := fmt.Sprint(i)
+			for _, by := range []string{"type", "name"} {
+				if id, ok := dig(x, by).(string); ok && id != "" {
+					key = id
+					break
+				}
+			}
+			flatten(path+"["+key+"]", x, into)
+		}
+		if len(v) == 0 {
+			into[path] = "[]"
+		}
+	case string:
+		if v != unlimited {
+			into[path] = v
+		}
+	case nil:
+	default:
+		raw, _ := json.Marshal(v) // decoded from JSON a moment ago
+		into[path] = string(raw)
+	}
+}
+
+// moments makes the sequence of distinct states from lines of one object.
+func moments(lines []map[string]any, without ...string) []moment {
+	var out []moment
+	for _, line := range lines {
+		m := moment{parts: map[string]string{}}
+		m.t, _ = line["t"].(float64)
+		line = maps.Clone(line)
+		for _, k := range append(without, "t", "change") {
+			delete(line, k)
+		}
+		flatten("", line, m.parts)
+		if len(out) > 0 && maps.Equal(out[len(out)-1].parts, m.parts) {
+			continue
+		}
+		out = append(out, m)
+	}
+	for i := range out {
+		out[i].last = math.Inf(1)
+		if i+1 < len(out) {
+			out[i].last = out[i+1].t - out[i].t
+		}
+	}
+	return out
+}
+
+// unequal lists the paths at which two states differ.
+func unequal(want, got moment) []string {
+	var out []string
+	for path, w := range want.parts {
+		if g, ok := got.parts[path]; !ok || !replay.Match(w, g) {
+			out = append(out, path)
+		}
+	}
+	for path := range got.parts {
+		if _, ok := want.parts[path]; !ok {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// alignment is how two sequences of states meet: pairs, and what is left over on either side. Indexes are -1 where there is no partner.
+type alignment struct {
+	cost  float64
+	pairs [][2]int
+}
+
+const (
+	skipBrief = 0.4 // a state that a slower watcher would not have seen
+	skipLong  = 6.0 // one that it would have
+	apart     = 9   // states that differ in more places are not the same state
+)
+
+// align pairs states in order at the least cost. A brief state may be left out; a brief one of ours only when all its parts are upstream's.
+func align(want, got []moment) alignment {
+	known := func(g moment) bool {
+		for path, v := range g.parts {
+			if !slices.ContainsFunc(want, func(w moment) bool { x, ok := w.parts[path]; return ok && replay.Match(x, v) }) {
+				return false
+			}
+		}
+		return true
+	}
+	skipW, skipG := make([]float64, len(want)), make([]float64, len(got))
+	for i, w := range want {
+		skipW[i] = skipLong
+		if w.last <= brief {
+			skipW[i] = skipBrief
+		}
+	}
+	for j, g := range got {
+		skipG[j] = skipLong
+		if g.last <= brief && known(g) {
+			skipG[j] = skipBrief
+		}
+	}
+	best := make([][]float64, len(want)+1)
+	from := make([][]byte, len(want)+1)
+	for i := range best {
+		best[i], from[i] = make([]float64, len(got)+1), make([]byte, len(got)+1)
+	}
+	for i := len(want); i >= 0; i-- {
+		for j := len(got); j >= 0; j-- {
+			if i == len(want) && j == len(got) {
+				continue
+			}
+			best[i][j] = math.Inf(1)
+			try := func(c float64, how byte) {
+				if c < best[i][j] {
+					best[i][j], from[i][j] = c, how
+				}
+			}
+			if i < len(want) && j < len(got) {
+				if n := len(unequal(want[i], got[j])); n <= apart {
+					try(float64(n)+best[i+1][j+1], 'p')
+				}
+			}
+			if i < len(want) {
+				try(skipW[i]+best[i+1][j], 'w')
+			}
+			if j < len(got) {
+				try(skipG[j]+best[i][j+1], 'g')
+			}
+		}
+	}
+	out := alignment{cost: best[0][0]}
+	for i, j := 0, 0; i < len(want) || j < len(got); {
+		switch from[i][j] {
+		case 'p':
+			out.pairs = append(out.pairs, [2]int{i, j})
+			i, j = i+1, j+1
+		case 'w':
+			if skipW[i] > skipBrief {
+				out.pairs = append(out.pairs, [2]int{i, -1})
+			}
+			i++
+		default:
+			if skipG[j] > skipBrief {
+				out.pairs = append(out.pairs, [2]int{-1, j})
+			}
+			j++
+		}
+	}
+	return out
+}
+
+// differences tells how two sequences of states differ; one that repeats over states is told once.
+func differences(prefix string, want, got []moment) []replay.Difference {
+	var out []replay.Difference
+	seen := map[string]int{}
+	add := func(d replay.Difference) {
+		key := d.Path + "\x00" + d.Want + "\x00" + d.Got
+		if seen[key]++; seen[key] == 1 {
+			out = append(out, d)
+		}
+	}
+	for _, p := range align(want, got).pairs {
+		switch {
+		case p[1] < 0:
+			add(replay.Difference{Path: prefix + " state", Want: want[p[0]].summary(), Got: "nothing"})
+		case p[0] < 0:
+			add(replay.Difference{Path: prefix + " state", Want: "nothing", Got: got[p[1]].summary()})
+		default:
+			w, g := want[p[0]], got[p[1]]
+			for _, path := range unequal(w, g) {
+				add(replay.Difference{Path: prefix + path, Want: value(w, path), Got: value(g, path)})
+			}
+			if math.Abs(w.t-g.t) > max(5, 0.6*w.t) {
+				add(replay.Difference{Path: prefix + " time", Want: fmt.Sprintf("%.1f s", w.t), Got: fmt.Sprintf("%.1f s (%s)", g.t, g.summary())})
+			}
+		}
+	}
+	return out
+}
+
+func value(m moment, path string) string {
+	v, ok := m.parts[path]
+	if !ok {
+		return "nothing"
+	}
+	if len(v) > 400 {
+		v = v[:400] + "…"
+	}
+	return v
+}
+
+var telling = regexp.MustCompile(`^\.deletionTimestamp$|^\.status\.(phase|reason)$|^\.status\.conditions\[(Ready|DisruptionTarget|Complete|Failed|FailureTarget)\]\.(status|reason)$|\.state\.\w+(\.(reason|exitCode))?$|\.restartCount$|Replicas$|^\.status\.(active|ready|succeeded|failed|terminating|currentHealthy|disruptionsAllowed)$|^\.endpoints.*$`)
+
+// summary names a state in one line.
+func (m moment) summary() string {
+	out := []string{fmt.Sprintf("t=%.1f", m.t)}
+	for _, path := range slices.Sorted(maps.Keys(m.parts)) {
+		if telling.MatchString(path) {
+			out = append(out, strings.NewReplacer(".status.", "", "containerStatuses", "c", "conditions", "").Replace(path)+"="+m.parts[path])
+		}
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,285 @@
+package pods
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Case is one recorded case.
+type Case struct {
+	Name      string `json:"name"`
+	Area      string `json:"area"`
+	Namespace string `json:"namespace"`
+	Steps     []Step `json:"steps"`
+
+	Stability Stability
+	Recorded  Recording
+}
+
+// Stability says how far upstream repeated itself: "same", "same states", "same end", "same set", "differs".
+type Stability struct{ History, Events string }
+
+// Step is one step; exactly one field is set.
+type Step struct {
+	Create       json.RawMessage `json:"create"`
+	Wait         *Wait           `json:"wait"`
+	Sleep        float64         `json:"sleep"`
+	Delete       *Delete         `json:"delete"`
+	Patch        *Patch          `json:"patch"`
+	Evict        *Target         `json:"evict"`
+	Get          *Target         `json:"get"`
+	Exec         *Exec           `json:"exec"`
+	Logs         *Logs           `json:"logs"`
+	Describe     *Target         `json:"describe"`
+	Kubectl      []string        `json:"kubectl"`
+	ManifestFile *ManifestFile   `json:"manifest-file"`
+	Kubelet      string          `json:"kubelet"`
+	TaskKill     *Exec           `json:"task-kill"`
+}
+
+// Target names a Pod, or another object by kind and name.
+type Target struct{ Pod, Kind, Name string }
+
+// Wait waits until a Pod or an object is so; its end by timeout (s) is no failure.
+type Wait struct {
+	Pod, Object, Until string
+	Timeout            float64
+}
+
+// Delete deletes an object, a Pod unless Kind says otherwise.
+type Delete struct {
+	Kind, Name    string
+	Grace         *int64
+	Preconditions json.RawMessage
+}
+
+// Patch patches an object, a Pod unless Kind says otherwise; Type is strategic unless said.
+type Patch struct {
+	Kind, Name, Type, Subresource string
+	Body                          json.RawMessage
+}
+
+// Exec runs a command in a container, or names a container.
+type Exec struct {
+	Pod, Container string
+	Command        []string
+}
+
+// Logs reads a container's log.
+type Logs struct {
+	Pod, Container string
+	Previous       bool
+}
+
+// ManifestFile writes or removes a file in the kubelet's static Pod folder.
+type ManifestFile struct {
+	Name    string
+	Content json.RawMessage
+	Remove  bool
+}
+
+// Alone tells whether the case touches the node and so runs without others.
+func (c *Case) Alone() bool {
+	return c.Area == "drain" || c.Area == "preemption" || c.Area == "node" || c.Name == "resize-deferred"
+}
+
+// StopsKubelet tells whether the case needs a kubelet that can be stopped while the rest of the cluster runs.
+func (c *Case) StopsKubelet() bool {
+	for _, s := range c.Steps {
+		if s.Kubelet != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Recording is what was seen of one case, in the recordings' form.
+type Recording struct {
+	History  []map[string]any
+	Events   []map[string]any
+	Objects  []map[string]any
+	Replies  []map[string]any
+	Rows     []Row
+	Describe []Text
+	Output   []Command
+}
+
+// Row is a row of `kubectl get pods -o wide` without AGE.
+type Row struct {
+	T     float64
+	Cells []string
+}
+
+// Text is what `kubectl describe pod` printed.
+type Text struct {
+	Pod  string
+	Body []string
+}
+
+// Command is what a step printed.
+type Command struct {
+	Step int
+	Line string
+	Exit string
+	Body []string
+}
+
+// Load reads every case below dir, sorted by name.
+func Load(dir string) ([]Case, error) {
+	stability := map[string]Stability{}
+	raw, err := os.ReadFile(filepath.Join(dir, "stability.json"))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &stability); err != nil {
+		return nil, fmt.Errorf("stability.json: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "case.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(files)
+	var out []Case
+	for _, path := range files {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var c Case
+		if err := yaml.Unmarshal(raw, &c); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		c.Stability = stability[c.Name]
+		if c.Recorded, err = readRecording(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s holds no recordings", dir)
+	}
+	return out, nil
+}
+
+var seconds = regexp.MustCompile(`\+\d+s\b`)
+
+// readRecording reads the files of a folder; a missing file had nothing to record.
+func readRecording(dir string) (Recording, error) {
+	var r Recording
+	for name, into := range map[string]*[]map[string]any{"history": &r.History, "events": &r.Events, "objects": &r.Objects, "replies": &r.Replies} {
+		raw, err := readIfThere(filepath.Join(dir, name+".jsonl"))
+		if err != nil {
+			return r, err
+		}
+		lines := bufio.NewScanner(bytes.NewReader(seconds.ReplaceAll(raw, []byte("<t>"))))
+		lines.Buffer(nil, 16<<20)
+		for lines.Scan() {
+			var v map[string]any
+			if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+				return r, fmt.Errorf("%s/%s.jsonl: %w", dir, name, err)
+			}
+			*into = append(*into, v)
+		}
+	}
+	for name, parse := range map[string]func(string){"get": r.parseRows, "describe": r.parseDescribe, "output": r.parseOutput} {
+		raw, err := readIfThere(filepath.Join(dir, name+".txt"))
+		if err != nil {
+			return r, err
+		}
+		parse(string(raw))
+	}
+	return r, nil
+}
+
+func readIfThere(path string) ([]byte, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+var gap = regexp.MustCompile(`\s{2,}`)
+
+func (r *Recording) parseRows(text string) {
+	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		cells := gap.Split(strings.TrimSpace(line), -1)
+		row := Row{Cells: cells[1:]}
+		if _, err := fmt.Sscan(cells[0], &row.T); i == 0 || err != nil {
+			continue
+		}
+		r.Rows = append(r.Rows, row)
+	}
+}
+
+func (r *Recording) parseDescribe(text string) {
+	for _, block := range strings.Split("\n"+text, "\n## ")[1:] {
+		_, body, _ := strings.Cut(block, "\n")
+		r.Describe = append(r.Describe, newText(body))
+	}
+}
+
+var (
+	rule       = regexp.MustCompile(`^  ----[- ]*$`)
+	repeats    = regexp.MustCompile(`(\S+) \(x\d+ over \S+\)`)       // counts are compared with the Events
+	thresholds = regexp.MustCompile(`#success=(\d+) #failure=(\d+)`) // as kubectl 1.36 put it
+)
+
+// newText splits what describe printed. The table of events is printed with single gaps: its columns depend on ages.
+func newText(body string) Text {
+	var t Text
+	events := false
+	for _, line := range strings.Split(strings.TrimSpace(body), "\n") {
+		line = strings.TrimRight(line, " \t")
+		if name, ok := strings.CutPrefix(line, "Name:"); ok && t.Pod == "" {
+			t.Pod = strings.TrimSpace(name)
+		}
+		if strings.HasPrefix(line, "Events:") {
+			events = true
+		}
+		if events {
+			line = repeats.ReplaceAllString(rule.ReplaceAllString(gap.ReplaceAllString(line, "  "), "  ----"), "$1")
+		}
+		line = thresholds.ReplaceAllString(line, "successThreshold=$1 failureThreshold=$2")
+		t.Body = append(t.Body, line)
+	}
+	return t
+}
+
+var (
+	stepLine = regexp.MustCompile(`^step (\d+)\s+t=\S+\s+(.*)$`)
+	exitLine = regexp.MustCompile(`^## exit (.*)$`)
+)
+
+func (r *Recording) parseOutput(text string) {
+	for _, block := range strings.Split("\n"+text, "\n## step ")[1:] {
+		lines := strings.Split(strings.TrimRight("step "+block, "\n"), "\n")
+		c := Command{Line: lines[0]}
+		if m := stepLine.FindStringSubmatch(lines[0]); m != nil {
+			_, _ = fmt.Sscan(m[1], &c.Step) // digits
+			c.Line = m[2]
+		}
+		rest := lines[1:]
+		// A command with line ends of its own fills several lines.
+		for len(rest) > 0 && !exitLine.MatchString(rest[0]) {
+			c.Line += "\n" + rest[0]
+			rest = rest[1:]
+		}
+		if len(rest) > 0 {
+			c.Exit = exitLine.FindStringSubmatch(rest[0])[1]
+			c.Body = rest[1:]
+		}
+		r.Output = append(r.Output, c)
+	}
+}

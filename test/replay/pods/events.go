@@ -1,0 +1,130 @@
+package pods
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gantry-project/gantry/test/replay"
+)
+
+// happening is an Event with its last count.
+type happening struct {
+	reason, kind, message, object, source, place string
+	count                                        float64
+}
+
+func (h happening) name() string {
+	return fmt.Sprintf("%s %s of %s by %s", h.kind, h.reason, h.object, h.source)
+}
+
+// happenings folds lines into Events by first appearance, with the last count.
+func happenings(lines []map[string]any) []happening {
+	text := func(v any) string {
+		if v == nil {
+			return ""
+		}
+		return fmt.Sprint(v)
+	}
+	var out []happening
+	for _, l := range lines {
+		h := happening{
+			reason: text(l["reason"]), kind: text(l["type"]), message: text(l["message"]), object: text(l["object"]), source: text(l["source"]),
+			place: text(l["fieldPath"]) + text(l["action"]),
+		}
+		h.count, _ = l["count"].(float64)
+		if n, ok := l["seriesCount"].(float64); ok {
+			h.count = n
+		}
+		i := slices.IndexFunc(out, func(x happening) bool {
+			x.count = h.count
+			return x == h
+		})
+		if i >= 0 {
+			out[i].count = max(out[i].count, h.count)
+			continue
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// eventsDiffer compares Events as a set, and in order of first appearance per source and object where upstream repeats its order.
+func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.Difference {
+	want, got := happenings(wantLines), happenings(gotLines)
+	partner := make([]int, len(want))
+	taken := make([]bool, len(got))
+	pair := func(same func(w, g happening) bool) {
+		for i, w := range want {
+			if partner[i] >= 0 {
+				continue
+			}
+			for j, g := range got {
+				if !taken[j] && same(w, g) {
+					partner[i], taken[j] = j, true
+					break
+				}
+			}
+		}
+	}
+	for i := range partner {
+		partner[i] = -1
+	}
+	kin := func(w, g happening) bool {
+		return w.kind == g.kind && w.reason == g.reason && w.source == g.source && replay.Match(w.object, g.object)
+	}
+	pair(func(w, g happening) bool {
+		return kin(w, g) && w.place == g.place && replay.Match(w.message, g.message)
+	})
+	pair(func(w, g happening) bool { return kin(w, g) && w.place == g.place })
+	pair(kin)
+	var out []replay.Difference
+	for i, w := range want {
+		if partner[i] < 0 {
+			out = append(out, replay.Difference{Path: "events " + w.name(), Want: w.message, Got: "no such event"})
+			continue
+		}
+		out = append(out, eventDiffers(w, got[partner[i]])...)
+	}
+	for j, g := range got {
+		if !taken[j] {
+			out = append(out, replay.Difference{Path: "events " + g.name(), Want: "no such event", Got: g.message})
+		}
+	}
+	if ordered {
+		out = append(out, orderDiffers(want, partner)...)
+	}
+	return out
+}
+
+func eventDiffers(w, g happening) []replay.Difference {
+	var out []replay.Difference
+	if !replay.Match(w.message, g.message) {
+		out = append(out, replay.Difference{Path: "events " + w.name() + " message", Want: w.message, Got: g.message})
+	}
+	if w.place != g.place {
+		out = append(out, replay.Difference{Path: "events " + w.name() + " fieldPath", Want: w.place, Got: g.place})
+	}
+	// Repeats that go with time (back-off, probes) depend on when the case ended.
+	if math.Abs(w.count-g.count) > max(1, w.count/3) {
+		out = append(out, replay.Difference{Path: "events " + w.name() + " count", Want: fmt.Sprint(w.count), Got: fmt.Sprint(g.count)})
+	}
+	return out
+}
+
+// orderDiffers names the first Event of a source and object that came too early.
+func orderDiffers(want []happening, partner []int) []replay.Difference {
+	last := map[string]int{}
+	before := map[string]string{}
+	for i, w := range want {
+		if partner[i] < 0 {
+			continue
+		}
+		key := w.source + w.object
+		if prev, ok := last[key]; ok && partner[i] < prev {
+			return []replay.Difference{{Path: "events " + w.name() + " order", Want: "after " + before[key], Got: "before it"}}
+		}
+		last[key], before[key] = partner[i], w.reason
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package pods
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Cluster is what cases run on.
+type Cluster struct {
+	URL    string
+	Client *http.Client // an administrator's
+	// Kubectl runs kubectl as an administrator.
+	Kubectl func(ctx context.Context, args ...string) Printed
+	// Manifests is the kubelet's static Pod folder.
+	Manifests string
+	// Folders maps folders of this instance to the names that recordings use.
+	Folders []Folder
+	// Kubelet stops or starts the kubelet alone; nil when it cannot be done.
+	Kubelet func(ctx context.Context, what string) error
+	// Kill sends KILL to a container's process, or to the sandbox's when container is empty.
+	Kill func(ctx context.Context, podUID, container string) error
+}
+
+// Printed is what a command printed.
+type Printed struct {
+	Out, Err string
+	Exit     int
+}
+
+// Folder is a folder under its real and its usual name.
+type Folder struct{ Real, Usual string }
+
+// life is one case while it runs.
+type life struct {
+	cluster *Cluster
+	c       *Case
+	watch   *watch
+	out     Recording
+}
+
+// Run lives one case and returns what was seen. An error means that the case could not be lived at all.
+func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	l := &life{cluster: cluster, c: c}
+	if err := l.open(ctx); err != nil {
+		return l.out, err
+	}
+	defer l.close(context.WithoutCancel(ctx))
+	for i, s := range c.Steps {
+		if err := l.step(ctx, i, s); err != nil {
+			return l.out, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	for _, name := range l.watch.names() {
+		l.describe(ctx, name)
+	}
+	if err := l.cleanUp(ctx); err != nil {
+		return l.out, err
+	}
+	l.watch.stop()
+	l.out.History, l.out.Rows, l.out.Events, l.out.Objects = l.watch.history, l.watch.rows, l.watch.events, l.watch.objects
+	return l.out, nil
+}
+
+// open makes the namespace, waits for what controllers put into it, and starts the watches.
+func (l *life) open(ctx context.Context) error {
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, l.c.Namespace)
+	a, err := l.send(ctx, request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(body)})
+	if err != nil {
+		return err
+	}
+	if a.code != http.StatusCreated {
+		return fmt.Errorf("namespace %s: %d %s", l.c.Namespace, a.code, a.body)
+	}
+	for _, path := range []string{"/serviceaccounts/default", "/configmaps/kube-root-ca.crt"} {
+		if err := l.poll(ctx, 30*time.Second, "/api/v1/namespaces/"+l.c.Namespace+path, http.StatusOK); err != nil {
+			return err
+		}
+	}
+	l.watch = newWatch(l)
+	return l.watch.start(ctx)
+}
+
+func (l *life) poll(ctx context.Context, within time.Duration, path string, code int) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		a, err := l.send(ctx, request{Method: http.MethodGet, Path: path})
+		if err == nil && a.code == code {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: no answer %d within %s (%v)", path, code, within, err)
+		}
+	}
+}
+
+// controllers are deleted before Pods when a case ends.
+var controllers = []string{"Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet"}
+
+// cleanUp deletes the controllers in the background, then every Pod left with its own grace period, and records until all are gone.
+func (l *life) cleanUp(ctx context.Context) error {
+	for _, kind := range controllers {
+		for _, name := range l.list(ctx, kind) {
+			_, err := l.send(ctx, request{Method: http.MethodDelete, Path: l.path(kind, name, ""), Body: []byte(`{"propagationPolicy":"Background"}`)})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range l.watch.names() {
+		if _, err := l.send(ctx, request{Method: http.MethodDelete, Path: l.path("Pod", name, "")}); err != nil {
+			return err
+		}
+	}
+	l.watch.until(ctx, 60*time.Second, func(s *state) bool { return len(s.pods) == 0 })
+	// The last events are written after the last Pod is gone.
+	return pause(ctx, time.Second)
+}
+
+// close removes what is left, whatever happened.
+func (l *life) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	l.watch.stop()
+	for _, name := range l.watch.names() { // Pods that did not end
+		_, _ = l.send(ctx, request{Method: http.MethodDelete, Path: l.path("Pod", name, "") + "?gracePeriodSeconds=0"})
+	}
+	_, _ = l.send(ctx, request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + l.c.Namespace})
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select { // a recorded pause
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// plurals are the paths of the kinds that cases use.
+var plurals = map[string]string{
+	"Pod": "/api/v1/namespaces/%s/pods", "ConfigMap": "/api/v1/namespaces/%s/configmaps", "Secret": "/api/v1/namespaces/%s/secrets",
+	"Service": "/api/v1/namespaces/%s/services", "LimitRange": "/api/v1/namespaces/%s/limitranges", "ResourceQuota": "/api/v1/namespaces/%s/resourcequotas",
+	"PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims", "ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
+	"Deployment": "/apis/apps/v1/namespaces/%s/deployments", "ReplicaSet": "/apis/apps/v1/namespaces/%s/replicasets",
+	"StatefulSet": "/apis/apps/v1/namespaces/%s/statefulsets", "DaemonSet": "/apis/apps/v1/namespaces/%s/daemonsets",
+	"Job": "/apis/batch/v1/namespaces/%s/jobs", "PodDisruptionBudget": "/apis/policy/v1/namespaces/%s/poddisruptionbudgets",
+	"EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
+}
+
+func (l *life) path(kind, name, subresource string) string {
+	p := fmt.Sprintf(plurals[kind], l.c.Namespace)
+	if name != "" {
+		p += "/" + name
+	}
+	if subresource != "" {
+		p += "/" + subresource
+	}
+	return p
+}
+
+// list returns the names of a kind's objects.
+func (l *life) list(ctx context.Context, kind string) []string {
+	a, err := l.send(ctx, request{Method: http.MethodGet, Path: l.path(kind, "", "")})
+	if err != nil || a.code != http.StatusOK {
+		return nil
+	}
+	var list struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	if json.Unmarshal(a.body, &list) != nil {
+		return nil
+	}
+	var out []string
+	for _, i := range list.Items {
+		out = append(out, i.Metadata.Name)
+	}
+	return out
+}
+
+type request struct {
+	Method, Path, Type string
+	Body               []byte
+}
+
+type answer struct {
+	code    int
+	headers http.Header
+	body    []byte
+}
+
+func (l *life) send(ctx context.Context, r request) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, l.cluster.URL+r.Path, bytes.NewReader(r.Body))
+	if err != nil {
+		return answer{}, err
+	}
+	if r.Type == "" {
+		r.Type = "application/json"
+	}
+	req.Header.Set("Accept", "application/json")
+	if len(r.Body) > 0 {
+		req.Header.Set("Content-Type", r.Type)
+	}
+	res, err := l.cluster.Client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return answer{res.StatusCode, res.Header, body}, err
+}
+
+// usual replaces this instance's folders by the names that recordings use.
+func (l *life) usual(text string) string {
+	for _, f := range l.cluster.Folders {
+		text = strings.ReplaceAll(text, f.Real, f.Usual)
+	}
+	return text
+}

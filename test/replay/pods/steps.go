@@ -1,0 +1,184 @@
+package pods
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// step performs one step. What the API refuses is recorded, not an error.
+func (l *life) step(ctx context.Context, i int, s Step) error {
+	switch {
+	case len(s.Create) > 0:
+		return l.create(ctx, i, s.Create)
+	case s.Wait != nil:
+		l.wait(ctx, *s.Wait)
+		return ctx.Err()
+	case s.Sleep > 0:
+		return pause(ctx, time.Duration(s.Sleep*float64(time.Second)))
+	case s.Delete != nil:
+		return l.delete(ctx, i, *s.Delete)
+	case s.Patch != nil:
+		return l.patch(ctx, i, *s.Patch)
+	case s.Evict != nil:
+		name := l.watch.resolve(s.Evict.Pod)
+		body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, l.c.Namespace)
+		return l.ask(ctx, i, request{Method: http.MethodPost, Path: l.path("Pod", name, "eviction"), Body: []byte(body)}, true)
+	case s.Get != nil:
+		return l.ask(ctx, i, request{Method: http.MethodGet, Path: l.path(s.Get.Kind, s.Get.Name, "")}, true)
+	case s.Describe != nil:
+		l.describe(ctx, l.watch.resolve(s.Describe.Pod))
+		return nil
+	case s.ManifestFile != nil:
+		return l.manifest(*s.ManifestFile)
+	case s.Kubelet != "":
+		if l.cluster.Kubelet == nil {
+			return errors.New("the kubelet of this cluster cannot be stopped alone")
+		}
+		return l.cluster.Kubelet(ctx, s.Kubelet)
+	case s.TaskKill != nil:
+		return l.cluster.Kill(ctx, l.watch.uid(l.watch.resolve(s.TaskKill.Pod)), s.TaskKill.Container)
+	}
+	return l.command(ctx, i, s)
+}
+
+// command runs the steps that are kubectl's.
+func (l *life) command(ctx context.Context, i int, s Step) error {
+	var args []string
+	switch {
+	case s.Exec != nil:
+		args = append([]string{"exec", l.watch.resolve(s.Exec.Pod), "-c", s.Exec.Container, "--"}, s.Exec.Command...)
+	case s.Logs != nil:
+		args = []string{"logs", l.watch.resolve(s.Logs.Pod), "-c", s.Logs.Container}
+		if s.Logs.Previous {
+			args = append(args, "--previous")
+		}
+	case len(s.Kubectl) > 0:
+		args = s.Kubectl
+	default:
+		return errors.New("a step of a kind that this replay does not know")
+	}
+	p := l.cluster.Kubectl(ctx, append([]string{"-n", l.c.Namespace}, args...)...)
+	body := p.Out
+	if p.Err != "" {
+		body = strings.TrimRight(body, "\n") + "\n[stderr]\n" + p.Err
+	}
+	c := Command{Step: i, Line: "kubectl " + strings.Join(args, " "), Exit: fmt.Sprint(p.Exit)}
+	if body = strings.Trim(l.usual(body), "\n"); body != "" {
+		c.Body = strings.Split(body, "\n")
+	}
+	l.out.Output = append(l.out.Output, c)
+	return nil
+}
+
+func (l *life) create(ctx context.Context, i int, raw json.RawMessage) error {
+	objects := []json.RawMessage{raw}
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
+		objects = nil
+		if err := json.Unmarshal(raw, &objects); err != nil {
+			return err
+		}
+	}
+	for _, o := range objects {
+		var head struct{ Kind string }
+		if err := json.Unmarshal(o, &head); err != nil {
+			return err
+		}
+		if plurals[head.Kind] == "" {
+			return fmt.Errorf("kind %s: add its path to plurals", head.Kind)
+		}
+		if err := l.ask(ctx, i, request{Method: http.MethodPost, Path: l.path(head.Kind, "", ""), Body: o}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *life) delete(ctx context.Context, i int, d Delete) error {
+	kind, name := d.Kind, d.Name
+	if kind == "" || kind == "Pod" {
+		kind, name = "Pod", l.watch.resolve(name)
+	}
+	options := map[string]any{}
+	if d.Grace != nil {
+		options["gracePeriodSeconds"] = *d.Grace
+	}
+	if len(d.Preconditions) > 0 {
+		options["preconditions"] = d.Preconditions
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	return l.ask(ctx, i, request{Method: http.MethodDelete, Path: l.path(kind, name, ""), Body: body}, false)
+}
+
+// patchTypes are the media types of patches by the names that cases use.
+var patchTypes = map[string]string{
+	"": "application/strategic-merge-patch+json", "strategic": "application/strategic-merge-patch+json",
+	"merge": "application/merge-patch+json", "json": "application/json-patch+json", "apply": "application/apply-patch+yaml",
+}
+
+func (l *life) patch(ctx context.Context, i int, p Patch) error {
+	kind, name := p.Kind, p.Name
+	if kind == "" || kind == "Pod" {
+		kind, name = "Pod", l.watch.resolve(name)
+	}
+	return l.ask(ctx, i, request{Method: http.MethodPatch, Path: l.path(kind, name, p.Subresource), Type: patchTypes[p.Type], Body: p.Body}, false)
+}
+
+// ask sends a request and records its answer when it is not 2xx, carries a warning, or was asked for.
+func (l *life) ask(ctx context.Context, step int, r request, wanted bool) error {
+	a, err := l.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	headers := map[string]any{}
+	for _, h := range []string{"Warning", "Retry-After"} {
+		if v := a.headers.Get(h); v != "" {
+			headers[h] = v
+		}
+	}
+	refused := a.code < 200 || a.code > 299
+	if !refused && !wanted && len(headers) == 0 {
+		return nil
+	}
+	line := map[string]any{"step": float64(step), "verb": r.Method, "path": r.Path, "code": float64(a.code), "headers": headers}
+	if refused || wanted {
+		var body any
+		if json.Unmarshal([]byte(l.usual(string(a.body))), &body) == nil {
+			dropVolatile(body)
+			line["body"] = body
+		}
+	}
+	l.out.Replies = append(l.out.Replies, line)
+	return nil
+}
+
+func (l *life) describe(ctx context.Context, pod string) {
+	p := l.cluster.Kubectl(ctx, "-n", l.c.Namespace, "describe", "pod", pod)
+	if p.Exit == 0 {
+		l.out.Describe = append(l.out.Describe, newText(l.usual(p.Out)))
+	}
+}
+
+func (l *life) manifest(m ManifestFile) error {
+	path := filepath.Join(l.cluster.Manifests, m.Name)
+	if m.Remove {
+		return os.Remove(path)
+	}
+	text, err := yaml.JSONToYAML(m.Content)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

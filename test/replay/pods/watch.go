@@ -1,0 +1,301 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// state is what the watches know at a moment.
+type state struct {
+	pods    map[string]map[string]any // by name, as they are
+	objects map[string]map[string]any // by Kind/name
+	events  map[string]float64        // highest count by reason
+	order   []string                  // names of Pods by first appearance
+}
+
+// watch records one namespace.
+type watch struct {
+	life  *life
+	begin time.Time
+	stop  func()
+	done  sync.WaitGroup
+
+	mu    sync.Mutex
+	state state
+	more  chan struct{} // closed at each change
+	last  map[string]string
+
+	history, events, objects []map[string]any
+	rows                     []Row
+}
+
+func newWatch(l *life) *watch {
+	return &watch{
+		life: l, stop: func() {}, more: make(chan struct{}), last: map[string]string{},
+		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{}, events: map[string]float64{}},
+	}
+}
+
+// watched are the kinds whose statuses are recorded beside Pods and Events.
+var watched = []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PodDisruptionBudget", "EndpointSlice"}
+
+// ago is the changing part of RESTARTS.
+var ago = regexp.MustCompile(`\(\S+ ago\)`)
+
+// table asks for printed rows with the objects inside.
+const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+// start opens every watch and returns when all are established.
+func (w *watch) start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	w.stop = sync.OnceFunc(func() { cancel(); w.done.Wait() })
+	w.begin = time.Now()
+	open := func(path, accept string, see func(kind string, raw json.RawMessage)) error {
+		body, err := w.open(ctx, path, accept)
+		if err != nil {
+			return err
+		}
+		w.done.Add(1)
+		go func() {
+			defer w.done.Done()
+			w.follow(ctx, body, func() (io.ReadCloser, error) { return w.open(ctx, path, accept) }, see)
+		}()
+		return nil
+	}
+	if err := open(w.life.path("Pod", "", "")+"?watch=true&includeObject=Object", table, w.seePod); err != nil {
+		return err
+	}
+	if err := open("/api/v1/namespaces/"+w.life.c.Namespace+"/events?watch=true", "application/json", w.seeEvent); err != nil {
+		return err
+	}
+	for _, kind := range watched {
+		if err := open(w.life.path(kind, "", "")+"?watch=true", "application/json", func(change string, raw json.RawMessage) { w.seeObject(kind, change, raw) }); err != nil {
+			return err
+		}
+	}
+	w.begin = time.Now()
+	return nil
+}
+
+func (w *watch) open(ctx context.Context, path, accept string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.life.cluster.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	res, err := w.life.cluster.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		return nil, fmt.Errorf("watch %s: %d %s", path, res.StatusCode, text)
+	}
+	return res.Body, nil
+}
+
+// follow reads a watch until ctx ends; one that is cut is opened again, and what it then repeats is dropped as unchanged.
+func (w *watch) follow(ctx context.Context, body io.ReadCloser, again func() (io.ReadCloser, error), see func(string, json.RawMessage)) {
+	for {
+		lines := json.NewDecoder(body)
+		for {
+			var e struct {
+				Type   string
+				Object json.RawMessage
+			}
+			if err := lines.Decode(&e); err != nil {
+				break
+			}
+			if e.Type == "ADDED" || e.Type == "MODIFIED" || e.Type == "DELETED" {
+				see(e.Type, e.Object)
+			}
+		}
+		body.Close()
+		for {
+			if pause(ctx, 100*time.Millisecond) != nil {
+				return
+			}
+			var err error
+			if body, err = again(); err == nil {
+				break
+			}
+			if errors.Is(err, context.Canceled) {
+				return
+			}
+		}
+	}
+}
+
+// now is the time since the first step, to 0.1 s.
+func (w *watch) now() float64 { return math.Round(time.Since(w.begin).Seconds()*10) / 10 }
+
+// changed tells whether an object's line differs from the last one of that key.
+func (w *watch) changed(key string, line map[string]any) bool {
+	raw, err := json.Marshal(line)
+	if err != nil || w.last[key] == string(raw) {
+		return false
+	}
+	w.last[key] = string(raw)
+	return true
+}
+
+func (w *watch) wake() {
+	close(w.more)
+	w.more = make(chan struct{})
+}
+
+func (w *watch) seePod(change string, raw json.RawMessage) {
+	var t struct {
+		Rows []struct {
+			Cells  []any
+			Object map[string]any
+		}
+	}
+	if json.Unmarshal(raw, &t) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, row := range t.Rows {
+		name, _ := dig(row.Object, "metadata", "name").(string)
+		if change == "DELETED" {
+			delete(w.state.pods, name)
+		} else {
+			w.state.pods[name] = row.Object
+		}
+		if !slices.Contains(w.state.order, name) {
+			w.state.order = append(w.state.order, name)
+		}
+		line := shapePod(row.Object)
+		line["change"] = change
+		if w.changed("pod/"+name, line) {
+			line["t"] = w.now()
+			w.history = append(w.history, line)
+		}
+		cells := make([]string, 0, len(row.Cells))
+		for i, c := range row.Cells {
+			if i != 4 { // AGE
+				cells = append(cells, ago.ReplaceAllString(fmt.Sprint(c), "(<age> ago)"))
+			}
+		}
+		if w.changed("row/"+name, map[string]any{"cells": cells}) {
+			w.rows = append(w.rows, Row{w.now(), cells})
+		}
+	}
+	w.wake()
+}
+
+func (w *watch) seeEvent(change string, raw json.RawMessage) {
+	var e map[string]any
+	if change == "DELETED" || json.Unmarshal([]byte(w.life.usual(string(raw))), &e) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := shapeEvent(e)
+	line["change"] = change
+	uid, _ := dig(e, "metadata", "uid").(string)
+	if w.changed("event/"+uid, line) {
+		line["t"] = w.now()
+		w.events = append(w.events, line)
+	}
+	reason, _ := e["reason"].(string)
+	count, _ := e["count"].(float64)
+	w.state.events[reason] = max(w.state.events[reason], count, 1)
+	w.wake()
+}
+
+func (w *watch) seeObject(kind, change string, raw json.RawMessage) {
+	var o map[string]any
+	if json.Unmarshal(raw, &o) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name, _ := dig(o, "metadata", "name").(string)
+	key := kind + "/" + name
+	if change == "DELETED" {
+		delete(w.state.objects, key)
+	} else {
+		w.state.objects[key] = o
+	}
+	line := shapeObject(kind, o)
+	line["change"] = change
+	if w.changed(key, line) {
+		line["t"] = w.now()
+		w.objects = append(w.objects, line)
+	}
+	w.wake()
+}
+
+// until waits until ok says yes or the time is over, and tells which.
+func (w *watch) until(ctx context.Context, within time.Duration, ok func(*state) bool) bool {
+	over := time.NewTimer(within)
+	defer over.Stop()
+	for {
+		w.mu.Lock()
+		yes, more := ok(&w.state), w.more
+		w.mu.Unlock()
+		if yes {
+			return true
+		}
+		select {
+		case <-more:
+		case <-over.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// names are the Pods that are there, by first appearance.
+func (w *watch) names() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, n := range w.state.order {
+		if w.state.pods[n] != nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// resolve turns "j-*" into the first Pod with that prefix.
+func (w *watch) resolve(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state.resolve(name)
+}
+
+func (s *state) resolve(name string) string {
+	prefix, ok := strings.CutSuffix(name, "*")
+	if !ok {
+		return name
+	}
+	for _, n := range s.order {
+		if strings.HasPrefix(n, prefix) && s.pods[n] != nil {
+			return n
+		}
+	}
+	return name
+}
+
+func (w *watch) uid(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	uid, _ := dig(w.state.pods[name], "metadata", "uid").(string)
+	return uid
+}
