@@ -81,6 +81,8 @@ func tookOf(f journal.Fact) journal.Took {
 		return f.Took
 	case journal.StopStep:
 		return f.Took
+	case journal.Waited:
+		return f.Took
 	}
 	return 0
 }

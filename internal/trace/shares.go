@@ -64,7 +64,7 @@ func callSpans(entries []journal.Entry) []stretch {
 	var out []stretch
 	for _, e := range entries {
 		switch f := e.Fact.(type) {
-		case journal.Called, journal.Pulled:
+		case journal.Called, journal.Pulled, journal.Waited: // waiting for a turn is waiting for others' calls
 			out = append(out, stretch{e.At.Add(-time.Duration(tookOf(f))), e.At})
 		}
 	}

@@ -147,6 +147,8 @@ func leaf(e journal.Entry) (Span, bool) {
 		if f.Target != "" {
 			s.Name += " " + f.Target
 		}
+	case journal.Waited:
+		s.Name = "wait for a turn to " + f.For
 	case journal.Pulled:
 		s.Name = "image " + f.Image
 	case journal.VolumeReady:

@@ -57,9 +57,9 @@ func config(dir, socket string, o Options) *embed.Config {
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	tick := o.Tick
 	if tick == 0 {
-		tick = 20 * time.Millisecond
+		tick = 40 * time.Millisecond
 	}
-	c.TickMs, c.ElectionMs = uint(tick.Milliseconds()), uint(10*tick.Milliseconds())
+	c.TickMs, c.ElectionMs = uint(tick.Milliseconds()), uint(5*tick.Milliseconds())
 	c.EnableGRPCGateway = false
 	c.WatchProgressNotifyInterval = 5 * time.Second
 	c.UnsafeNoFsync = o.NoFsync

@@ -29,7 +29,8 @@ type Options struct {
 	CAFile, CertFile, KeyFile string
 	// NoFsync lets the embedded etcd skip fsync: a power cut loses acknowledged writes. For tests.
 	NoFsync bool
-	// Tick is the raft tick of the embedded etcd; an election takes 1 to 11 of them. 0 means 20 ms.
+	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of them. 0 means 40 ms: half as many wake-ups when idle as
+	// with 20 ms, for the same time to start.
 	Tick time.Duration
 }
 
