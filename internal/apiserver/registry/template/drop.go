@@ -23,86 +23,161 @@ func DropDisabledTemplate(t, old *v1.PodTemplateSpec) {
 	DropDisabled(&t.Spec, was)
 }
 
+// gated is one field behind a gate that is off: whether a spec uses it, and its removal.
+type gated struct {
+	used func(*v1.PodSpec) bool
+	drop func(*v1.PodSpec)
+}
+
+// gatedField makes a gated field from a visitor of its places: visit calls f with "is it set here" and "remove it here".
+func gatedField(visit func(s *v1.PodSpec, f func(set bool, remove func()))) gated {
+	return gated{
+		used: func(s *v1.PodSpec) bool {
+			any := false
+			visit(s, func(set bool, _ func()) { any = any || set })
+			return any
+		},
+		drop: func(s *v1.PodSpec) {
+			visit(s, func(set bool, remove func()) {
+				if set {
+					remove()
+				}
+			})
+		},
+	}
+}
+
 // DropDisabled removes from a spec what v1.37 keeps behind a gate that is off by default. A field that the stored spec (was) uses stays.
 func DropDisabled(s, was *v1.PodSpec) {
-	if was == nil {
-		was = &v1.PodSpec{}
-	}
-	if was.SchedulingGroup == nil {
-		s.SchedulingGroup = nil
-	}
-	if len(was.EvictionResponders) == 0 {
-		s.EvictionResponders = nil
-	}
-	keep := usesOf(was)
-	for i := range s.Volumes {
-		dropVolume(&s.Volumes[i], keep)
-	}
-	eachAny(s, func(c *v1.Container) {
-		for i := range c.VolumeMounts {
-			if !keep.bindOptions {
-				c.VolumeMounts[i].BindMountOptions = nil
-			}
-		}
-		if c.Lifecycle != nil && !keep.stopSignal {
-			c.Lifecycle.StopSignal = nil
-			if *c.Lifecycle == (v1.Lifecycle{}) {
-				c.Lifecycle = nil
-			}
-		}
-	})
-}
-
-// uses says which gated fields a spec has.
-type uses struct{ bindOptions, stopSignal, emptyDirMode, fileUser, trustBundle, podCertificate bool }
-
-func usesOf(s *v1.PodSpec) uses {
-	var u uses
-	eachAny(s, func(c *v1.Container) {
-		for i := range c.VolumeMounts {
-			u.bindOptions = u.bindOptions || len(c.VolumeMounts[i].BindMountOptions) > 0
-		}
-		u.stopSignal = u.stopSignal || c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
-	})
-	for i := range s.Volumes {
-		v := &s.Volumes[i]
-		u.emptyDirMode = u.emptyDirMode || v.EmptyDir != nil && v.EmptyDir.Mode != nil
-		if v.Projected == nil {
-			continue
-		}
-		u.fileUser = u.fileUser || v.Projected.DefaultUser != nil
-		for j := range v.Projected.Sources {
-			u.trustBundle = u.trustBundle || v.Projected.Sources[j].ClusterTrustBundle != nil
-			u.podCertificate = u.podCertificate || v.Projected.Sources[j].PodCertificate != nil
-		}
-	}
-	return u
-}
-
-func dropVolume(v *v1.Volume, keep uses) {
-	if v.EmptyDir != nil && !keep.emptyDirMode {
-		v.EmptyDir.Mode = nil
-	}
-	if v.Projected == nil {
-		return
-	}
-	if !keep.fileUser {
-		v.Projected.DefaultUser = nil
-	}
-	for j := range v.Projected.Sources {
-		if !keep.trustBundle {
-			v.Projected.Sources[j].ClusterTrustBundle = nil
-		}
-		if !keep.podCertificate {
-			v.Projected.Sources[j].PodCertificate = nil
+	for _, g := range []gated{
+		gatedField(func(s *v1.PodSpec, f func(bool, func())) { f(s.SchedulingGroup != nil, func() { s.SchedulingGroup = nil }) }),
+		gatedField(func(s *v1.PodSpec, f func(bool, func())) {
+			f(len(s.EvictionResponders) > 0, func() { s.EvictionResponders = nil })
+		}),
+		gatedField(bindOptions), gatedField(stopSignals), gatedField(probeProtocols), gatedField(emptyDirModes), gatedField(fileOwners),
+		gatedField(trustBundles), gatedField(podCertificates),
+	} {
+		if was == nil || !g.used(was) {
+			g.drop(s)
 		}
 	}
 }
 
-// eachAny visits init, app and ephemeral containers; changes to pointers inside an ephemeral container stick.
+// eachAny visits init, app and ephemeral containers; changes stick.
 func eachAny(s *v1.PodSpec, f func(*v1.Container)) {
 	eachContainer(s, f)
 	for i := range s.EphemeralContainers {
 		f((*v1.Container)(&s.EphemeralContainers[i].EphemeralContainerCommon))
 	}
+}
+
+func bindOptions(s *v1.PodSpec, f func(bool, func())) {
+	eachAny(s, func(c *v1.Container) {
+		for i := range c.VolumeMounts {
+			m := &c.VolumeMounts[i]
+			f(len(m.BindMountOptions) > 0, func() { m.BindMountOptions = nil })
+		}
+	})
+}
+
+func stopSignals(s *v1.PodSpec, f func(bool, func())) {
+	eachAny(s, func(c *v1.Container) {
+		f(c.Lifecycle != nil && c.Lifecycle.StopSignal != nil, func() {
+			c.Lifecycle.StopSignal = nil
+			if *c.Lifecycle == (v1.Lifecycle{}) {
+				c.Lifecycle = nil
+			}
+		})
+	})
+}
+
+func probeProtocols(s *v1.PodSpec, f func(bool, func())) {
+	http := func(h *v1.HTTPGetAction) {
+		f(h != nil && h.Protocol != nil, func() { h.Protocol = nil })
+	}
+	eachAny(s, func(c *v1.Container) {
+		for _, p := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if p != nil {
+				http(p.HTTPGet)
+				f(p.GRPC != nil && p.GRPC.Mode != nil, func() { p.GRPC.Mode = nil })
+			}
+		}
+		if l := c.Lifecycle; l != nil {
+			for _, h := range []*v1.LifecycleHandler{l.PostStart, l.PreStop} {
+				if h != nil {
+					http(h.HTTPGet)
+				}
+			}
+		}
+	})
+}
+
+func emptyDirModes(s *v1.PodSpec, f func(bool, func())) {
+	for i := range s.Volumes {
+		e := s.Volumes[i].EmptyDir
+		f(e != nil && e.Mode != nil, func() { e.Mode = nil })
+	}
+}
+
+// fileOwners are the owners of files in volumes that the kubelet writes.
+func fileOwners(s *v1.PodSpec, f func(bool, func())) {
+	one := func(p **int64) { f(*p != nil, func() { *p = nil }) }
+	keys := func(list []v1.KeyToPath) {
+		for i := range list {
+			one(&list[i].User)
+		}
+	}
+	downward := func(list []v1.DownwardAPIVolumeFile) {
+		for i := range list {
+			one(&list[i].User)
+		}
+	}
+	for i := range s.Volumes {
+		switch v := &s.Volumes[i]; {
+		case v.Secret != nil:
+			one(&v.Secret.DefaultUser)
+			keys(v.Secret.Items)
+		case v.ConfigMap != nil:
+			one(&v.ConfigMap.DefaultUser)
+			keys(v.ConfigMap.Items)
+		case v.DownwardAPI != nil:
+			one(&v.DownwardAPI.DefaultUser)
+			downward(v.DownwardAPI.Items)
+		case v.Projected != nil:
+			one(&v.Projected.DefaultUser)
+			for k := range v.Projected.Sources {
+				src := &v.Projected.Sources[k]
+				if src.Secret != nil {
+					keys(src.Secret.Items)
+				}
+				if src.ConfigMap != nil {
+					keys(src.ConfigMap.Items)
+				}
+				if src.DownwardAPI != nil {
+					downward(src.DownwardAPI.Items)
+				}
+				if src.ServiceAccountToken != nil {
+					one(&src.ServiceAccountToken.User)
+				}
+			}
+		}
+	}
+}
+
+func eachProjection(s *v1.PodSpec, f func(*v1.VolumeProjection)) {
+	for i := range s.Volumes {
+		if p := s.Volumes[i].Projected; p != nil {
+			for k := range p.Sources {
+				f(&p.Sources[k])
+			}
+		}
+	}
+}
+
+func trustBundles(s *v1.PodSpec, f func(bool, func())) {
+	eachProjection(s, func(p *v1.VolumeProjection) { f(p.ClusterTrustBundle != nil, func() { p.ClusterTrustBundle = nil }) })
+}
+
+func podCertificates(s *v1.PodSpec, f func(bool, func())) {
+	eachProjection(s, func(p *v1.VolumeProjection) { f(p.PodCertificate != nil, func() { p.PodCertificate = nil }) })
 }
