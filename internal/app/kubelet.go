@@ -70,7 +70,7 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	if err := requireRoot("gantry kubelet"); err != nil {
 		return err
 	}
-	if err := requireKernel(); err != nil {
+	if err := requireKernel("/"); err != nil {
 		return err
 	}
 	if err := requirePort("", k.kubeletPort, "--kubelet-port"); err != nil {

@@ -19,19 +19,19 @@ func requireRoot(what string) error {
 		"run it with sudo, or run `gantry server` alone, which needs no privileges")
 }
 
-// requireKernel checks the features that containers need and names the first one that is missing.
-func requireKernel() error {
-	filesystems, err := os.ReadFile("/proc/filesystems")
+// requireKernel checks the features that containers need below root, "/" but in tests, and names the first one that is missing.
+func requireKernel(root string) error {
+	filesystems, err := os.ReadFile(filepath.Join(root, "proc/filesystems"))
 	if err != nil {
 		return withFix(fmt.Errorf("cannot read /proc/filesystems: %w", err), "mount proc on /proc")
 	}
 	if !strings.Contains(string(filesystems), "overlay") {
 		return withFix(errors.New("this kernel has no overlayfs"), "load the module: modprobe overlay")
 	}
-	if _, err := os.Stat("/proc/self/ns/net"); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "proc/self/ns/net")); err != nil {
 		return withFix(errors.New("this kernel has no network namespaces"), "use a kernel built with CONFIG_NET_NS")
 	}
-	if _, err := os.Stat("/sys/fs/cgroup"); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "sys/fs/cgroup")); err != nil {
 		return withFix(errors.New("no cgroup file system is mounted at /sys/fs/cgroup"), "mount -t cgroup2 none /sys/fs/cgroup")
 	}
 	return nil

@@ -28,6 +28,7 @@ type upCommand struct {
 	logging
 	node     nodeFlags
 	stopPods bool
+	clean    bool
 	out      *progress
 }
 
@@ -51,6 +52,7 @@ func newUp(io IO) *cobra.Command {
 	u.place.nodeFlags(f)
 	u.node.flags(f)
 	u.logging.flags(f)
+	f.BoolVar(&u.clean, "clean", false, "take everything but the data away when gantry stops: Pods, container runtime, mounts, network, cgroups")
 	f.BoolVar(&u.stopPods, "stop-pods", false, "stop all Pods and the container runtime when gantry stops; default: they run on")
 	return c
 }
@@ -94,7 +96,7 @@ func (u *upCommand) check() error {
 	if err := requireRoot("gantry up"); err != nil {
 		return err
 	}
-	if err := requireKernel(); err != nil {
+	if err := requireKernel("/"); err != nil {
 		return err
 	}
 	if err := requirePort(u.bindAddress, u.securePort, "--secure-port"); err != nil {
@@ -140,6 +142,9 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	u.out.step("stopping")
 	stopServer()
 	err = errors.Join(err, <-served)
+	if u.clean {
+		err = errors.Join(err, u.place.clean(context.WithoutCancel(ctx), u.out))
+	}
 	u.out.step("stopped")
 	return err
 }
@@ -219,7 +224,7 @@ func (u *upCommand) announce(ctx context.Context, x *parts) error {
 
 // leave lets Pods run on, or stops them when that was asked for.
 func (u *upCommand) leave(ctx context.Context, e *engine) error {
-	if !u.stopPods {
+	if !u.stopPods && !u.clean {
 		e.close()
 		return nil
 	}

@@ -335,6 +335,41 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 }
 
+// Stopped with --clean nothing is left of the node: the check of what is left runs before `gantry clean` here.
+func TestStopAndClean(t *testing.T) {
+	c := newCluster(t, "--clean")
+	c.start()
+	c.importImages("docker.io/library/busybox:1.28")
+	c.apply(manyPods("short", 2, false))
+	c.kubectl("wait", "pod", "-l", "set=short", "--for=condition=Ready", "--timeout=60s")
+	if err := c.stop(); err != nil {
+		t.Fatalf("SIGTERM with --clean: %v", err)
+	}
+	for _, left := range c.leftovers() {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+// Without privileges there is one sentence with the remedy.
+func TestRefusesWithoutRoot(t *testing.T) {
+	dir := binaries(t)
+	copied := filepath.Join(t.TempDir(), "gantry")
+	for parent := filepath.Dir(copied); parent != "/tmp" && parent != "/"; parent = filepath.Dir(parent) {
+		if err := os.Chmod(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("cp", filepath.Join(dir, "gantry"), copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	cmd := exec.Command(copied, "up", "--data-dir", "/tmp/gantry-e2e-nobody")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "needs root") || !strings.Contains(string(out), "sudo") {
+		t.Errorf("%v %s", err, out)
+	}
+}
+
 // Two instances on one machine do not see each other.
 func TestTwoInstances(t *testing.T) {
 	a, b := newCluster(t), newCluster(t)

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +58,7 @@ func TestExamples(t *testing.T) {
 		{"E-20 to E-22 init containers", exampleInitContainers},
 		{"Deployment", exampleDeployment},
 		{"exec, attach, port-forward", exampleStreams},
+		{"Pod to Pod, to host, host port", exampleNetwork},
 		{"volumes and environment", exampleVolumes},
 		{"limits are enforced", exampleLimits},
 		{"back-off and why", exampleCrash},
@@ -241,6 +244,46 @@ func exampleStreams(c *cluster) {
 		c.t.Errorf("logs with time stamps: %q", out)
 	}
 	c.kubectl("delete", "pod", "shell")
+	c.apply(strings.Replace(podYAML("parrot", `while read line; do echo "got $line"; done`), "    image:", "    stdin: true\n    image:", 1))
+	c.waitFor("pod/parrot", "condition=Ready", time.Minute)
+	if out, err := c.try("hello\n", "attach", "-i", "parrot"); err != nil || !strings.Contains(out, "got hello") {
+		c.t.Errorf("attach with input: %v %q", err, out)
+	}
+	c.kubectl("delete", "pod", "parrot", "--grace-period=1")
+}
+
+// row: NET-02
+func exampleNetwork(c *cluster) {
+	hostPort := freePort(c.t)
+	c.apply(strings.Replace(podYAML("serves", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; while true; do sleep 0.2; done`),
+		"    image:", fmt.Sprintf("    ports: [{containerPort: 8080, hostPort: %d}]\n    image:", hostPort), 1))
+	c.apply(podYAML("asks", `trap 'exit 0' TERM; while true; do sleep 0.2; done`))
+	c.waitFor("pod/serves", "condition=Ready", time.Minute)
+	c.waitFor("pod/asks", "condition=Ready", time.Minute)
+	ip := c.field("pod/serves", "{.status.podIP}")
+	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-", "http://"+ip+":8080/hostname"); strings.TrimSpace(out) != "serves" {
+		c.t.Errorf("Pod to Pod: %q", out)
+	}
+	if out, err := get("http://" + ip + ":8080/hostname"); err != nil || strings.TrimSpace(out) != "serves" {
+		c.t.Errorf("host to Pod: %v %q", err, out)
+	}
+	if out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", hostPort)); err != nil || strings.TrimSpace(out) != "serves" {
+		c.t.Errorf("host port: %v %q", err, out)
+	}
+	gateway := ip[:strings.LastIndex(ip, ".")]
+	gateway = gateway[:strings.LastIndex(gateway, ".")] + ".0.1"
+	l, err := net.Listen("tcp", gateway+":0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the host") }))
+	}()
+	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-", "http://"+l.Addr().String()+"/"); out != "the host" {
+		c.t.Errorf("Pod to host: %q", out)
+	}
+	c.kubectl("delete", "pod", "serves", "asks", "--grace-period=1")
 }
 
 func exampleVolumes(c *cluster) {

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// printed is what a person sees of an error.
+func printed(err error) string {
+	var b bytes.Buffer
+	report(&b, err)
+	return b.String()
+}
+
+func TestMissingKernelFeaturesAreNamedWithTheirRemedy(t *testing.T) {
+	root := t.TempDir()
+	want := func(texts ...string) {
+		t.Helper()
+		got := printed(requireKernel(root))
+		for _, x := range texts {
+			if !strings.Contains(got, x) {
+				t.Errorf("lacks %q: %s", x, got)
+			}
+		}
+	}
+	put := func(path, content string) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("/proc/filesystems", "mount proc")
+	put("proc/filesystems", "nodev\ttmpfs\n")
+	want("overlayfs", "modprobe overlay")
+	put("proc/filesystems", "nodev\toverlay\n")
+	want("network namespaces", "CONFIG_NET_NS")
+	put("proc/self/ns/net", "")
+	want("cgroup", "mount -t cgroup2")
+	put("sys/fs/cgroup/x", "")
+	if err := requireKernel(root); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTakenPortNamesItsFlag(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	if got := printed(requirePort("127.0.0.1", port, "--secure-port")); !strings.Contains(got, "is taken") || !strings.Contains(got, "--secure-port") {
+		t.Error(got)
+	}
+}
+
+func TestOneInstancePerDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first, err := lockDataDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lockDataDir(dir)
+	if got := printed(err); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
+		t.Error(got)
+	}
+	first.release()
+	second, err := lockDataDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.release()
+}
+
+func TestPlaceRefusesWhatCannotBe(t *testing.T) {
+	for want, set := range map[string]func(*place){
+		"--node-name":                func(p *place) { p.nodeName = "A_b" },
+		"--node-ip":                  func(p *place) { p.nodeIP = "nowhere" },
+		"--bind-address":             func(p *place) { p.bindAddress = "all" },
+		"--secure-port":              func(p *place) { p.securePort = 70000 },
+		"--service-cluster-ip-range": func(p *place) { p.serviceCIDR = "10.96" },
+	} {
+		p := place{dataDir: t.TempDir(), nodeName: "n"}
+		set(&p)
+		err := p.complete()
+		var usage usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestEverySubcommandHasHelpWithAnExample(t *testing.T) {
+	for _, c := range commands(IO{}) {
+		if c.Short == "" || c.Example == "" {
+			t.Errorf("gantry %s lacks a sentence or an example", c.Name())
+		}
+	}
+}
+
+func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
+	for content, want := range map[string]string{
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPodz: 3\n": "maxPodz",
+		"apiVersion: v1\nkind: Pod\n": "metadata",
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n": "maxPods",
+		"not: [yaml":  "line",
+		"kind: Other": "KubeletConfiguration",
+	} {
+		path := filepath.Join(t.TempDir(), "kubelet.yaml")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readKubeletConfig(path)
+		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got, "KubeletConfiguration") {
+			t.Errorf("%q: %s", content, got)
+		}
+	}
+}
