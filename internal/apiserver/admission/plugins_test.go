@@ -214,13 +214,14 @@ func TestPriority(t *testing.T) {
 		value  int32
 		policy corev1.PreemptionPolicy
 	}{
-		"named":                 {func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }, "", 100, corev1.PreemptLowerPriority},
-		"default":               {func(*corev1.Pod) {}, "", 7, corev1.PreemptLowerPriority},
-		"never preempts":        {func(p *corev1.Pod) { p.Spec.PriorityClassName = "calm" }, "", 5, never},
-		"system without object": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }, "", 2000000000, corev1.PreemptLowerPriority},
-		"unknown":               {func(p *corev1.Pod) { p.Spec.PriorityClassName = "x" }, "no PriorityClass with name x was found", 0, ""},
-		"own number":            {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(9)) }, "the integer value of priority (9) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name", 0, ""},
-		"same number":           {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(7)) }, "", 7, corev1.PreemptLowerPriority},
+		"named":                  {func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" }, "", 100, corev1.PreemptLowerPriority},
+		"default":                {func(*corev1.Pod) {}, "", 7, corev1.PreemptLowerPriority},
+		"never preempts":         {func(p *corev1.Pod) { p.Spec.PriorityClassName = "calm" }, "", 5, never},
+		"system without object":  {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }, "", 2000000000, corev1.PreemptLowerPriority},
+		"unknown":                {func(p *corev1.Pod) { p.Spec.PriorityClassName = "x" }, "no PriorityClass with name x was found", 0, ""},
+		"own number":             {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(9)) }, "the integer value of priority (9) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name", 0, ""},
+		"own policy, no class's": {func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never }, "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority", 0, ""},
+		"same number":            {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(7)) }, "", 7, corev1.PreemptLowerPriority},
 		"own policy": {func(p *corev1.Pod) {
 			p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = "calm", ptr(corev1.PreemptLowerPriority)
 		}, "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; priority admission controller computed Never", 0, ""},
@@ -309,7 +310,7 @@ func TestServiceAccountRefuses(t *testing.T) {
 		obj  *corev1.Pod
 		want string
 	}{
-		"absent account":      {pod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "gone" }), `pods "p" is forbidden: error looking up service account ns/gone: serviceaccounts "gone" not found`},
+		"absent account":      {pod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "gone" }), `pods "p" is forbidden: error looking up service account ns/gone: serviceaccount "gone" not found`},
 		"mirror":              {pod(mirror), ""},
 		"mirror with account": {pod(mirror, func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }), "a mirror pod may not reference service accounts"},
 		"mirror with secret":  {pod(mirror, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} }), "a mirror pod may not reference secrets"},
@@ -437,8 +438,11 @@ func TestStorage(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 	expect(t, run(t, inUse, write{obj: o}), "")
 	expect(t, run(t, inUse, write{obj: pv}), "")
-	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers, []string{"kubernetes.io/pv-protection"}) {
-		t.Errorf("%v %v", o.Finalizers, pv.Finalizers)
+	attributes := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "d.example.com"}
+	expect(t, run(t, inUse, write{obj: attributes, resource: "volumeattributesclasses"}), "")
+	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers, []string{"kubernetes.io/pv-protection"}) ||
+		!slices.Equal(attributes.Finalizers, []string{"kubernetes.io/vac-protection"}) {
+		t.Errorf("%v %v %v", o.Finalizers, pv.Finalizers, attributes.Finalizers)
 	}
 }
 

@@ -133,9 +133,9 @@ func resolve(pod *corev1.Pod, class *schedulingv1.PriorityClass) error {
 	preempt := corev1.PreemptLowerPriority
 	if class.PreemptionPolicy != nil {
 		preempt = *class.PreemptionPolicy
-		if p := pod.Spec.PreemptionPolicy; p != nil && *p != preempt {
-			return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *p, preempt)
-		}
+	}
+	if p := pod.Spec.PreemptionPolicy; p != nil && *p != preempt {
+		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *p, preempt)
 	}
 	pod.Spec.PreemptionPolicy = &preempt
 	return nil

@@ -150,6 +150,7 @@ func (p *Plugin) account(ctx context.Context, a admission.Attributes) (*corev1.S
 		if !apierrors.IsNotFound(err) {
 			break
 		}
+		err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), name) // upstream's words
 	}
 	return nil, admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, name, err))
 }

@@ -1,6 +1,6 @@
-// Package storageinuse keeps PersistentVolumes and claims from going while something uses them.
+// Package storageinuse keeps PersistentVolumes, claims and VolumeAttributesClasses from going while something uses them.
 //
-// Chapter 1, written. In: a volume or claim being created. Out: the finalizer that the protection controllers take off when nothing uses it.
+// Chapter 1, written. In: one of them being created. Out: the finalizer that the protection controllers take off when nothing uses it.
 package storageinuse
 
 import (
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 )
@@ -16,6 +17,7 @@ import (
 const (
 	ClaimFinalizer  = "kubernetes.io/pvc-protection"
 	VolumeFinalizer = "kubernetes.io/pv-protection"
+	ClassFinalizer  = "kubernetes.io/vac-protection"
 )
 
 // Plugin is the mutating plugin StorageObjectInUseProtection.
@@ -34,6 +36,8 @@ func (*Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Obje
 		protect(&o.ObjectMeta, ClaimFinalizer)
 	case *corev1.PersistentVolume:
 		protect(&o.ObjectMeta, VolumeFinalizer)
+	case *storagev1.VolumeAttributesClass:
+		protect(&o.ObjectMeta, ClassFinalizer)
 	}
 	return nil
 }

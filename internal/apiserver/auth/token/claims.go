@@ -11,7 +11,21 @@ import (
 // Claims are what a service-account token says.
 type Claims struct {
 	jwt.Claims
-	Private *Private `json:"kubernetes.io,omitempty"`
+	Audience audiences `json:"aud,omitempty"` // in the place of the library's, which writes a single one as a string
+	Private  *Private  `json:"kubernetes.io,omitempty"`
+}
+
+// audiences are always written as a list, as upstream does, and read from a string too.
+type audiences []string
+
+// UnmarshalJSON reads a list or a string.
+func (a *audiences) UnmarshalJSON(b []byte) error {
+	var list jwt.Audience
+	if err := list.UnmarshalJSON(b); err != nil {
+		return err
+	}
+	*a = audiences(list)
+	return nil
 }
 
 // Private is the claim kubernetes.io.
@@ -48,10 +62,10 @@ func (w Wish) Claim(issuer string, now time.Time) Claims {
 		Claims: jwt.Claims{
 			Issuer:   issuer,
 			Subject:  apiserverserviceaccount.MakeUsername(w.Account.Namespace, w.Account.Name),
-			Audience: jwt.Audience(w.Audiences),
 			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(w.Life)),
 			ID: w.ID,
 		},
+		Audience: w.Audiences,
 		Private: &Private{
 			Namespace:      w.Account.Namespace,
 			ServiceAccount: Bound{Name: w.Account.Name, UID: string(w.Account.UID)},

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"net/http/httptest"
@@ -166,6 +167,23 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 				t.Errorf("ok %v, error %v, want %q", ok, err, c.want)
 			}
 		})
+	}
+}
+
+func TestAudiencesAreAListEvenIfThereIsOne(t *testing.T) {
+	w, k, now := there(), key(t), time.Now()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(mint(t, k, issuer, Wish{Account: w.account, Audiences: []string{"vault"}, Life: time.Hour}, now), ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(payload), `"aud":["vault"]`) {
+		t.Errorf("claims %s", payload)
+	}
+	for _, aud := range []string{`"vault"`, `["vault"]`} {
+		var c Claims
+		if err := json.Unmarshal([]byte(`{"aud":`+aud+`}`), &c); err != nil || len(c.Audience) != 1 || c.Audience[0] != "vault" {
+			t.Errorf("%s read as %v (%v)", aud, c.Audience, err)
+		}
 	}
 }
 
