@@ -131,6 +131,9 @@ func PrepareStatus(p, old *v1.Pod) {
 	if p.Status.QOSClass == "" {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
+	if len(old.Status.VolumeHealth) == 0 {
+		p.Status.VolumeHealth = nil // behind a gate that is off
+	}
 	defaultStatus(&p.Status)
 	keepObservedGenerations(p, old)
 }

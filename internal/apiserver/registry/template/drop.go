@@ -50,7 +50,9 @@ func gatedField(visit func(s *v1.PodSpec, f func(set bool, remove func()))) gate
 // DropDisabled removes from a spec what v1.37 keeps behind a gate that is off by default. A field that the stored spec (was) uses stays.
 func DropDisabled(s, was *v1.PodSpec) {
 	for _, g := range []gated{
-		gatedField(func(s *v1.PodSpec, f func(bool, func())) { f(s.SchedulingGroup != nil, func() { s.SchedulingGroup = nil }) }),
+		gatedField(func(s *v1.PodSpec, f func(bool, func())) {
+			f(s.SchedulingGroup != nil, func() { s.SchedulingGroup = nil })
+		}),
 		gatedField(func(s *v1.PodSpec, f func(bool, func())) {
 			f(len(s.EvictionResponders) > 0, func() { s.EvictionResponders = nil })
 		}),
