@@ -12,13 +12,19 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/apps"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/batch"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/certificates"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/coordination"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/discovery"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/node"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/storage"
 )
 
 // lookup finds another kind's store; nil when it is not served.
@@ -43,6 +49,12 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 		core.Kinds(), pods.Kinds(c.Kubelets), nodes.Kinds(c.Kubelets), services.Kinds(allocator, c.Kubelets),
 		apps.Kinds(),
 		batch.Kinds(),
+		policy.Kinds(),
+		discovery.Kinds(),
+		coordination.Kinds(),
+		scheduling.Kinds(),
+		node.Kinds(),
+		storage.Kinds(),
 		plain.Kinds(), rbac.Kinds(), certificates.Kinds(),
 		{core.EventsV1()},
 	} {

@@ -14,7 +14,7 @@ import (
 func Kinds() []kind.Kind {
 	var out []kind.Kind
 	for _, group := range [][]kind.Kind{
-		Policy(), Discovery(), Coordination(), Scheduling(), Node(), Storage(), RBAC(), Admission(), Certificates(), Networking(), Autoscaling(),
+		RBAC(), Admission(), Certificates(), Networking(), Autoscaling(),
 	} {
 		out = append(out, group...)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Bare wraps a value for messages: structs print by their Go field names, all of them and at every depth, as upstream prints what it refuses.
@@ -25,6 +27,8 @@ func writeBare(out *bytes.Buffer, v reflect.Value) error {
 		out.WriteString("null")
 	case v.Kind() == reflect.Pointer:
 		return writeBare(out, v.Elem())
+	case v.Type().PkgPath() == reflect.TypeFor[metav1.ObjectMeta]().PkgPath():
+		return writeJSON(out, v) // upstream's internal types hold these as they are
 	case v.Type().Implements(marshaler) || reflect.PointerTo(v.Type()).Implements(marshaler):
 		return writeJSON(out, v)
 	case v.Kind() == reflect.Struct:

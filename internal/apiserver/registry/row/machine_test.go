@@ -97,6 +97,9 @@ func (m *machine) answer(r request) result {
 		return m.create(t, r.Body)
 	}
 	old, ok := m.stored[t.resource+"/"+t.name]
+	if !ok && r.Method == "PUT" && t.kind.Rules.AllowCreateOnUpdate {
+		return m.create(t, r.Body)
+	}
 	if !ok {
 		return result{errs: "refused"}
 	}
@@ -134,12 +137,31 @@ func decode(k kind.Kind, raw []byte) (runtime.Object, error) {
 	return obj, nil
 }
 
+// store writes and reads an object as the store does, in protobuf.
+func store(k kind.Kind, obj runtime.Object) runtime.Object {
+	type wire interface {
+		Marshal() ([]byte, error)
+		Unmarshal(raw []byte) error
+	}
+	raw, err := obj.(wire).Marshal()
+	if err != nil {
+		panic(err)
+	}
+	back := k.Types.New()
+	if err := back.(wire).Unmarshal(raw); err != nil {
+		panic(err)
+	}
+	if k.Rules.Default != nil {
+		k.Rules.Default(back)
+	}
+	return back
+}
+
 func (m *machine) keep(t target, obj runtime.Object, warn []string) result {
 	acc, _ := meta.Accessor(obj)
 	acc.SetResourceVersion(revision)
+	obj = store(t.kind, obj)
 	raw, _ := json.Marshal(obj)
-	obj, _ = decode(t.kind, raw)
-	raw, _ = json.Marshal(obj)
 	m.stored[t.resource+"/"+acc.GetName()] = obj
 	return result{body: raw, warn: warn}
 }
@@ -148,6 +170,9 @@ func (m *machine) create(t target, raw []byte) result {
 	k, r, ctx := t.kind, t.kind.Rules, context.Background()
 	obj, err := decode(k, raw)
 	if err != nil {
+		return result{errs: "refused"}
+	}
+	if gvk := obj.GetObjectKind().GroupVersionKind(); gvk.Version != k.Version || gvk.Group != k.Group {
 		return result{errs: "refused"}
 	}
 	acc, _ := meta.Accessor(obj)

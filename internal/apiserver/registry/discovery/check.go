@@ -1,0 +1,145 @@
+package discovery
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+// What a slice may hold at most.
+const (
+	mostEndpoints = 1000
+	mostAddresses = 100
+	mostPorts     = 20000
+	mostZones     = 8
+	mostTopology  = 16
+)
+
+func check(s, was *discoveryv1.EndpointSlice) field.ErrorList {
+	var f row.Findings
+	path := field.NewPath("addressType")
+	if s.AddressType == "" {
+		f.Required(path, "")
+	} else {
+		row.OneOf(&f, path, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
+	}
+	checkEndpoints(&f, s, was)
+	checkPorts(&f, s.Ports)
+	if was != nil {
+		f.Same(path, s.AddressType, was.AddressType)
+	}
+	return f.List()
+}
+
+func checkEndpoints(f *row.Findings, s, was *discoveryv1.EndpointSlice) {
+	path := field.NewPath("endpoints")
+	if n := len(s.Endpoints); n > mostEndpoints {
+		f.Add(field.TooMany(path, n, mostEndpoints))
+		return
+	}
+	stored := sets.New[string]()
+	if was != nil {
+		for _, e := range was.Endpoints {
+			stored.Insert(e.Addresses...)
+		}
+	}
+	for i := range s.Endpoints {
+		checkEndpoint(f, s.AddressType, &s.Endpoints[i], endpointAt{path.Index(i), stored})
+	}
+}
+
+// endpointAt is where an endpoint stands, and the addresses stored already, which stay fine whatever they look like.
+type endpointAt struct {
+	path   *field.Path
+	stored sets.Set[string]
+}
+
+func checkEndpoint(f *row.Findings, t discoveryv1.AddressType, e *discoveryv1.Endpoint, at endpointAt) {
+	addresses := at.path.Child("addresses")
+	switch n := len(e.Addresses); {
+	case n == 0:
+		f.Required(addresses, "must contain at least 1 address")
+	case n > mostAddresses:
+		f.Add(field.TooMany(addresses, n, mostAddresses))
+	}
+	for _, a := range e.Addresses {
+		checkAddress(f, t, a, endpointAt{addresses, at.stored})
+	}
+	if e.NodeName != nil {
+		f.Subdomain(at.path.Child("nodeName"), *e.NodeName)
+	}
+	if n := len(e.DeprecatedTopology); n > mostTopology {
+		f.Add(field.TooMany(at.path.Child("deprecatedTopology"), n, mostTopology))
+	}
+	f.Add(metavalidation.ValidateLabels(e.DeprecatedTopology, at.path.Child("deprecatedTopology"))...)
+	if e.Hostname != nil {
+		f.Label(at.path.Child("hostname"), *e.Hostname)
+	}
+	if e.Hints == nil {
+		return
+	}
+	zones, seen := at.path.Child("hints", "forZones"), sets.New[string]()
+	if n := len(e.Hints.ForZones); n > mostZones {
+		f.Add(field.TooMany(zones, n, mostZones))
+		return
+	}
+	for i, z := range e.Hints.ForZones {
+		if seen.Has(z.Name) {
+			f.Add(field.Duplicate(zones.Index(i).Child("name"), z.Name))
+		}
+		seen.Insert(z.Name)
+	}
+}
+
+func checkAddress(f *row.Findings, t discoveryv1.AddressType, a string, at endpointAt) {
+	switch t {
+	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
+	case discoveryv1.AddressTypeFQDN:
+		f.Add(validation.IsFullyQualifiedDomainName(at.path, a)...)
+		return
+	default:
+		return
+	}
+	if bad := validation.IsValidIPForLegacyField(at.path, a, true, at.stored.UnsortedList()); len(bad) > 0 {
+		f.Add(bad...)
+		return
+	}
+	if netutils.IsIPv6String(a) != (t == discoveryv1.AddressTypeIPv6) {
+		f.Invalid(at.path, a, "must be an "+string(t)+" address")
+		return
+	}
+	f.Add(template.ValidateNonSpecialIP(at.path, a)...)
+}
+
+func checkPorts(f *row.Findings, ports []discoveryv1.EndpointPort) {
+	path, names := field.NewPath("ports"), sets.New[string]()
+	if n := len(ports); n > mostPorts {
+		f.Add(field.TooMany(path, n, mostPorts))
+		return
+	}
+	for i, p := range ports {
+		name, at := row.Value(p.Name), path.Index(i)
+		if name != "" {
+			f.Label(at.Child("name"), name)
+		}
+		if names.Has(name) {
+			f.Add(field.Duplicate(at.Child("name"), name))
+		}
+		names.Insert(name)
+		if p.Protocol == nil {
+			f.Required(at.Child("protocol"), "")
+		} else {
+			row.OneOf(f, at.Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		}
+		if p.AppProtocol != nil {
+			f.LabelKey(at.Child("appProtocol"), *p.AppProtocol)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Package discovery holds the row of discovery.k8s.io/v1: EndpointSlice.
+//
+// Chapter 1, written.
+// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
+package discovery
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+// Kinds are the rows of this package.
+func Kinds() []kind.Kind { return []kind.Kind{slices()} }
+
+func slices() kind.Kind {
+	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
+	return kind.Kind{
+		Group: discoveryv1.GroupName, Version: "v1", Resource: "endpointslices", Singular: "endpointslice", Kind: "EndpointSlice",
+		Types: row.InNamespace[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](),
+		Rules: row.Rules[discoveryv1.EndpointSlice]{
+			Default:       fill,
+			Check:         check,
+			Warn:          warn,
+			Unconditional: true,
+		}.Rules(),
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{
+				column.Name(), column.Def("AddressType", doc["addressType"]), column.Def("Ports", doc["ports"]), column.Def("Endpoints", doc["endpoints"]), column.Age(),
+			},
+			Row: row.Cells(func(s *discoveryv1.EndpointSlice, o kind.RowOptions) []any {
+				return []any{s.Name, string(s.AddressType), portCell(s.Ports), addressCell(s.Endpoints), column.Since(s.CreationTimestamp, o.Now)}
+			}),
+		},
+	}
+}
+
+func fill(s *discoveryv1.EndpointSlice) {
+	for i := range s.Ports {
+		row.OrElse(&s.Ports[i].Name, "")
+		row.OrElse(&s.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+}
+
+func warn(s *discoveryv1.EndpointSlice) []string {
+	var out []string
+	if s.AddressType == discoveryv1.AddressTypeFQDN {
+		return append(out, field.NewPath("spec", "addressType").String()+": FQDN endpoints are deprecated")
+	}
+	for i, e := range s.Endpoints {
+		for k, a := range e.Addresses {
+			out = append(out, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(k), a)...)
+		}
+	}
+	return out
+}
+
+// shown is how many ports and addresses a cell has room for.
+const shown = 3
+
+func portCell(ports []discoveryv1.EndpointPort) string {
+	if len(ports) == 0 {
+		return "<unset>"
+	}
+	var out []string
+	for i, p := range ports {
+		switch {
+		case i >= shown:
+			return fmt.Sprintf("%s + %d more...", column.Few(out, shown), len(ports)-i)
+		case p.Name != nil && *p.Name != "" && p.Port == nil:
+			out = append(out, *p.Name)
+		case p.Port == nil:
+			out = append(out, "*")
+		default:
+			out = append(out, strconv.Itoa(int(*p.Port)))
+		}
+	}
+	sort.Strings(out)
+	return column.Few(out, shown)
+}
+
+func addressCell(endpoints []discoveryv1.Endpoint) string {
+	if len(endpoints) == 0 {
+		return "<unset>"
+	}
+	var out []string
+	for _, e := range endpoints {
+		out = append(out, e.Addresses...)
+	}
+	return column.Few(out, shown)
+}

@@ -1,0 +1,66 @@
+// Package node holds the row of node.k8s.io/v1: RuntimeClass.
+//
+// Chapter 1, written. Node itself is a core kind and lives in registry/nodes.
+// In: nothing. Out: rows for apiserver.Kinds, with v1.37's checks and columns.
+package node
+
+import (
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+// Kinds are the rows of this package.
+func Kinds() []kind.Kind { return []kind.Kind{runtimeClasses()} }
+
+func runtimeClasses() kind.Kind {
+	k := kind.Kind{
+		Group: nodev1.GroupName, Version: "v1", Resource: "runtimeclasses", Singular: "runtimeclass", Kind: "RuntimeClass",
+		Types: row.Types[nodev1.RuntimeClass, nodev1.RuntimeClassList](),
+		Rules: row.Rules[nodev1.RuntimeClass]{
+			Default: func(r *nodev1.RuntimeClass) {
+				if r.Overhead != nil {
+					template.RoundResources(r.Overhead.PodFixed)
+				}
+			},
+			Check:          check,
+			CreateOnUpdate: true,
+		}.Rules(),
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]), column.Age()},
+			Row: row.Cells(func(r *nodev1.RuntimeClass, o kind.RowOptions) []any {
+				return []any{r.Name, r.Handler, column.Since(r.CreationTimestamp, o.Now)}
+			}),
+		},
+	}
+	k.Types.NoGenerate = true
+	return k
+}
+
+func check(r, was *nodev1.RuntimeClass) field.ErrorList {
+	var f row.Findings
+	handler := field.NewPath("handler")
+	if was != nil {
+		f.Same(handler, r.Handler, was.Handler)
+		return f.List()
+	}
+	f.Label(handler, r.Handler)
+	if r.Overhead != nil {
+		path := field.NewPath("overhead", "limits")
+		for _, name := range template.SortedResources(r.Overhead.PodFixed) {
+			f.Add(template.ValidateContainerResourceName(string(name), path.Key(string(name)))...)
+			f.Add(template.ValidateQuantity(name, r.Overhead.PodFixed[name], path.Key(string(name)))...)
+		}
+	}
+	if s, path := r.Scheduling, field.NewPath("scheduling"); s != nil {
+		f.Add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
+		f.Add(template.ValidateTolerations(s.Tolerations, path.Child("tolerations"))...)
+	}
+	return f.List()
+}
