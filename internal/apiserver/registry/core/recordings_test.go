@@ -142,7 +142,6 @@ func (r *recorder) AddWarning(_, text string) { r.list = append(r.list, text) }
 // elsewhere are cases that something else answers; the whole server's replay covers them.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"pod-metadata.json/finalizer-bad":            "the machinery judges finalizers of all kinds",
 		"pod-metadata.json/owner-ref-missing-fields": "v1.37's library says it in other words",
 		"pod-metadata.json/owner-ref-bad-apiversion": "v1.37's library says it in other words",
 		"other.json/binding-event-v1":                "another group's Event, converted first",

@@ -26,7 +26,8 @@ func Validate(p *v1.Pod) field.ErrorList {
 // metadataAndSpec is what holds for a Pod at any time.
 func metadataAndSpec(p *v1.Pod) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := template.ValidateAnnotations(p.Annotations, &p.Spec, field.NewPath("metadata", "annotations"))
+	errs := template.ValidateFinalizers(p.Finalizers, field.NewPath("metadata", "finalizers"))
+	errs = append(errs, template.ValidateAnnotations(p.Annotations, &p.Spec, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, template.ValidatePodSpec(&p.Spec, p.Name, spec)...)
 	if p.Spec.ServiceAccountName == "" {
 		for i, v := range p.Spec.Volumes {

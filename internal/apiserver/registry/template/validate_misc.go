@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -244,4 +245,19 @@ func annotationsAgree(a map[string]string, s *v1.PodSpec, spec *field.Path) fiel
 // AnnotationsAgree is for Pods what templates check too; spec is the path of the spec.
 func AnnotationsAgree(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
 	return annotationsAgree(a, s, spec)
+}
+
+// ValidateFinalizers wants each finalizer to be one of the library's own names or to have a domain. path is metadata.finalizers.
+func ValidateFinalizers(list []string, path *field.Path) field.ErrorList {
+	var f findings
+	for i, name := range list {
+		switch name {
+		case metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, string(v1.FinalizerKubernetes):
+			continue
+		}
+		if !strings.Contains(name, "/") {
+			f.invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified")
+		}
+	}
+	return f.list()
 }
