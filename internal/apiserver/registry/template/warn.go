@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -105,13 +104,12 @@ func (w *warnings) containers() {
 		at := p.Child("resources")
 		w.fractions(c.Resources.Limits, at.Child("limits"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
 		w.fractions(c.Resources.Requests, at.Child("requests"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
-		seen := map[string]int{}
+		seen := map[string]bool{}
 		for i, e := range c.Env {
-			if k, ok := seen[e.Name]; ok {
+			if seen[e.Name] {
 				w.say(p.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", e.Name)
-				_ = k
 			}
-			seen[e.Name] = i
+			seen[e.Name] = true
 		}
 	})
 }
@@ -121,12 +119,10 @@ func (w *warnings) fractions(list v1.ResourceList, path *field.Path, names ...v1
 	const thousand = 1000
 	for _, n := range names {
 		if q, ok := list[n]; ok && q.MilliValue()%thousand != 0 {
-			w.say(path.Key(string(n)), "fractional byte value %q is invalid, must be an integer", text(q))
+			w.say(path.Key(string(n)), "fractional byte value %q is invalid, must be an integer", q.String())
 		}
 	}
 }
-
-func text(q resource.Quantity) string { return q.String() }
 
 func (w *warnings) misc() {
 	for i := range w.spec.TopologySpreadConstraints {
@@ -217,32 +213,28 @@ func (w *warnings) annotations(a map[string]string, path *field.Path) {
 
 // ports warns of ports that shadow one another across containers, and of host addresses that mean nothing.
 func (w *warnings) ports() {
-	type seen struct {
-		name string
-		at   *field.Path
-	}
 	byName, byPort := map[string]*field.Path{}, map[string]*field.Path{}
+	key := func(p *v1.ContainerPort) string {
+		return fmt.Sprintf("%d/%s/%d/%s", p.ContainerPort, p.Protocol, p.HostPort, p.HostIP)
+	}
 	w.each(func(c *v1.Container, p *field.Path) {
-		own := map[string]seen{}
-		for i, port := range c.Ports {
-			at := p.Child("ports").Index(i)
+		for i := range c.Ports {
+			port, at := &c.Ports[i], p.Child("ports").Index(i)
 			if port.HostIP != "" && port.HostPort == 0 {
-				w.say(at, "hostIP set without hostPort: %+v", bracketed(port))
+				w.say(at, "hostIP set without hostPort: %+v", bracketed(*port))
 			}
 			if first, ok := byName[port.Name]; ok && port.Name != "" {
 				w.say(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", port.Name, first, first)
 			}
-			key := fmt.Sprintf("%d/%s/%d/%s", port.ContainerPort, port.Protocol, port.HostPort, port.HostIP)
-			if first, ok := byPort[key]; ok {
+			if first, ok := byPort[key(port)]; ok {
 				w.say(at, "duplicate port definition with %s", first)
 			}
-			own[key] = seen{port.Name, at}
 		}
-		for i, port := range c.Ports {
-			at := p.Child("ports").Index(i)
-			key := fmt.Sprintf("%d/%s/%d/%s", port.ContainerPort, port.Protocol, port.HostPort, port.HostIP)
-			if _, ok := byPort[key]; !ok {
-				byPort[key] = at
+		// A container's own ports count only for the containers after it.
+		for i := range c.Ports {
+			port, at := &c.Ports[i], p.Child("ports").Index(i)
+			if _, ok := byPort[key(port)]; !ok {
+				byPort[key(port)] = at
 			}
 			if _, ok := byName[port.Name]; !ok && port.Name != "" {
 				byName[port.Name] = at
