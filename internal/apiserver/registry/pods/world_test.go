@@ -237,4 +237,3 @@ func get(t *testing.T, ns string) *v1.Pod {
 	}
 	return p
 }
-
