@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/admission/noderestriction"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podsecurity"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/priority"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/resourcequota"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/runtimeclass"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/serviceaccount"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/storageclass"
@@ -41,6 +42,7 @@ func Plugins(o Options) []Plugin {
 		{"CertificateApproval", plain(certificates.NewApproval)},
 		{"CertificateSigning", plain(certificates.NewSigning)},
 		{"CertificateSubjectRestriction", plain(certificates.NewSubject)},
+		{"ResourceQuota", resourcequota.New},
 	}
 	if o.ProtectStorage {
 		all = append(all, Plugin{"StorageObjectInUseProtection", plain(storageinuse.New)})

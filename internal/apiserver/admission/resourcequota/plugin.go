@@ -1,0 +1,72 @@
+package resourcequota
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	library "k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+)
+
+// workers is how many namespaces are judged at once.
+const workers = 5
+
+// plugin is the library's with our evaluators.
+type plugin struct{ *library.QuotaAdmission }
+
+// New makes the plugin ResourceQuota; config is a resourcequota.admission.k8s.io Configuration, nil for the default.
+func New(config io.Reader) (admission.Interface, error) {
+	c, err := library.LoadConfiguration(config)
+	if err != nil {
+		return nil, err
+	}
+	p, err := library.NewResourceQuota(c, workers)
+	if err != nil {
+		return nil, err
+	}
+	return &plugin{p}, nil
+}
+
+// SetDrainedNotification starts the evaluators, which end when stop is closed.
+func (p *plugin) SetDrainedNotification(stop <-chan struct{}) {
+	p.QuotaAdmission.SetDrainedNotification(stop)
+	p.SetQuotaConfiguration(generic.NewConfiguration(Evaluators(unlisted, time.Now), ignored()))
+}
+
+// ignored are kinds no quota counts: Events, which are many, and what is never stored.
+func ignored() map[schema.GroupResource]struct{} {
+	out := map[schema.GroupResource]struct{}{}
+	for _, gr := range []schema.GroupResource{
+		{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}, {Resource: "bindings"}, {Resource: "componentstatuses"},
+		{Group: "authentication.k8s.io", Resource: "tokenreviews"}, {Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
+		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, {Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}, {Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
+	} {
+		out[gr] = struct{}{}
+	}
+	return out
+}
+
+// unlisted is the lister of admission, which adds to sums and never counts anew.
+func unlisted(schema.GroupResource) generic.ListFuncByNamespace {
+	return func(string) ([]runtime.Object, error) {
+		return nil, errors.New("admission adds to a quota's sums and does not list objects")
+	}
+}
+
+// Evaluators know what objects use: Pods, claims and Services by rules of their own, four kinds also by their old short names. list gives the
+// stored objects of a kind, for counting anew; now tells which deleted Pods are over.
+func Evaluators(list func(schema.GroupResource) generic.ListFuncByNamespace, now func() time.Time) []quota.Evaluator {
+	out := []quota.Evaluator{pods(list, now), claims(list), services(list)}
+	for _, name := range []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceQuotas, corev1.ResourceReplicationControllers, corev1.ResourceSecrets} {
+		gr := schema.GroupResource{Resource: string(name)}
+		out = append(out, generic.NewObjectCountEvaluator(gr, list(gr), name))
+	}
+	return out
+}
