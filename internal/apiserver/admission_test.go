@@ -138,6 +138,39 @@ func TestValidatingPolicy(t *testing.T) {
 	}
 }
 
+// A mutating policy in CEL changes what it matches.
+func TestMutatingPolicy(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	policies := c.AdmissionregistrationV1()
+	must[*registrationv1.MutatingAdmissionPolicy](t)(policies.MutatingAdmissionPolicies().Create(t.Context(), &registrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: ns},
+		Spec: registrationv1.MutatingAdmissionPolicySpec{
+			MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
+				Operations: []registrationv1.OperationType{registrationv1.Create},
+				Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}}}},
+			ReinvocationPolicy: registrationv1.NeverReinvocationPolicy,
+			Mutations: []registrationv1.Mutation{{
+				PatchType:          registrationv1.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &registrationv1.ApplyConfiguration{Expression: `Object{metadata: Object.metadata{labels: {"policy": object.metadata.name}}}`},
+			}},
+		},
+	}, metav1.CreateOptions{}))
+	must[*registrationv1.MutatingAdmissionPolicyBinding](t)(policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ns},
+		Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName:     ns,
+			MatchResources: &registrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
+		},
+	}, metav1.CreateOptions{}))
+	until(t, "the policy labels a ConfigMap", func() bool {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"own": "kept"}}}
+		got, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), m, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err == nil && got.Labels["policy"] == "m" && got.Labels["own"] == "kept"
+	})
+}
+
 // row: API-48
 func TestVolumeAttachmentStatus(t *testing.T) {
 	_, c := shared(t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
@@ -113,8 +114,9 @@ func (s textOnly) SupportedMediaTypes() (out []runtime.SerializerInfo) {
 
 // customResources is the server of CustomResourceDefinitions and of what they define.
 func (b *builder) customResources(next genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
-	gv := apiextensionsv1.SchemeGroupVersion
-	g, etcd, err := b.delegate(apiextensionsapiserver.Codecs.LegacyCodec(gv), runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
+	gv := apiextensionsv1beta1.SchemeGroupVersion // stored in the older form, as upstream: it is the smaller one and both can read it
+	codec := apiextensionsapiserver.Codecs.LegacyCodec(gv, apiextensionsv1.SchemeGroupVersion)
+	g, etcd, err := b.delegate(codec, runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
 	if err != nil {
 		return nil, err
 	}

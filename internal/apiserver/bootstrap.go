@@ -4,20 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/klog/v2"
 )
 
 // addHooks adds what runs when the server is up: first objects, and what Access asks for.
 func (b *builder) addHooks() error {
+	first := &trial{name: "first-objects"}
+	b.generic.AddReadyzChecks(first)
 	seed := func(ctx genericapiserver.PostStartHookContext) error {
-		return retried(ctx, func() error { return b.seed(ctx) })
+		first.run(ctx, func() error { return b.seed(ctx) })
+		return nil // a hook that fails ends the process
 	}
 	if err := b.generic.AddPostStartHook("gantry-first-objects", seed); err != nil {
 		return err
@@ -28,27 +29,6 @@ func (b *builder) addHooks() error {
 		}
 	}
 	return nil
-}
-
-// retried runs a step until it succeeds or the server ends: admission refuses writes until its informers have synced.
-func retried(ctx context.Context, step func() error) error {
-	wait := time.NewTimer(0)
-	defer wait.Stop()
-	for tries := 1; ; tries++ {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wait.C:
-		}
-		err := step()
-		if err == nil {
-			return nil
-		}
-		if tries%300 == 0 { // three seconds: no longer a cache that has to fill
-			klog.FromContext(ctx).Error(err, "The first objects of the cluster cannot be written; trying on")
-		}
-		wait.Reset(10 * time.Millisecond)
-	}
 }
 
 // seed makes the objects every cluster has.

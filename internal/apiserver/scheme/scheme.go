@@ -175,6 +175,8 @@ func fieldLabels(k *kind.Kind) runtime.FieldLabelConversionFunc {
 			return "spec.nodeName", value, nil
 		case job:
 			return "", "", fmt.Errorf("field label %q not supported for %s", label, k.Kind)
+		case k.Group == appsv1.GroupName:
+			return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
 		}
 		return "", "", fmt.Errorf("field label not supported: %s", label)
 	}
