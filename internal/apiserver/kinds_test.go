@@ -59,7 +59,7 @@ const some = `
 {apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x-kinds}}
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x-kinds}}
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: x-kinds}, spec: {policyName: none, validationActions: [Audit]}}
-{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x-kinds}, spec: {signerName: a.b/c, request: bm9uZQ==, usages: ["client auth"]}}
+{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x-kinds}, spec: {signerName: a.b/c, request: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1HNENBUUF3RERFS01BZ0dBMVVFQXd3QmVEQlpNQk1HQnlxR1NNNDlBZ0VHQ0NxR1NNNDlBd0VIQTBJQQpCTzFOakt1RE1mcml0TFdnR09LaC9Ba3lnMWd0QVVldHhDNkVZZEdmdVJNa281amlhQi8rS2YxSkNBUE55aEhpCnlwanZWZmd4NmJBL1hFK1RSK0R4bG5PZ0FEQUtCZ2dxaGtqT1BRUURBZ05KQURCR0FpRUFzV1dMTFBuZC9vK0MKVWEzc2lkbE11QkUwVkNNVVFuck1QV3h6RGU0WUpXa0NJUUNBaEl3NTY0S0lqb2hyUVVEWUt0cnV2YVRNTkFuTwo1T0xzYU1raVp0TTlrUT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=, usages: ["client auth"]}}
 `
 
 // resources maps kinds to where they are served, as discovery tells.
