@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/testcluster"
 )
@@ -176,5 +177,39 @@ func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		testcluster.Start(b)
+	}
+}
+
+func TestNetworkProbesReachTheScripts(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	c.On(testcluster.Match{Image: "web"}, testcluster.Script{Sh: "httpd 8080 200 fine & httpd 8081 500 sick & wait"})
+	well, sick := pod("well", "web"), pod("sick", "web")
+	for port, p := range map[int]*corev1.Pod{8080: well, 8081: sick} {
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt(port)}}}
+		create(t, c, p)
+	}
+	ready := func(p *corev1.Pod) bool {
+		for _, cond := range p.Status.Conditions {
+			if cond.Type == corev1.PodReady {
+				return cond.Status == corev1.ConditionTrue
+			}
+		}
+		return false
+	}
+	ctx := within(t, 40*time.Second)
+	c.WaitPod(ctx, "default", "well", func(p *corev1.Pod) bool { return p != nil && ready(p) })
+	if p := c.WaitPod(ctx, "default", "sick", phase(corev1.PodRunning)); ready(p) {
+		t.Error("a Pod whose probe is answered with 500 is ready")
+	}
+	for told := false; !told; {
+		for _, e := range c.Journal("default", "sick") {
+			told = told || strings.Contains(e.Fact.Line(), "statuscode: 500")
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the journal does not tell what the probe got")
+		}
 	}
 }

@@ -60,7 +60,7 @@ func (c *Cluster) addNode(name string, number int) error {
 		Client: client, NodeName: name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
 		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: root, LogDir: filepath.Join(root, "logs"),
 		HostIPs: func() []string { return []string{"127.0.0.1"} }, Resources: resource.Options{Root: "/" + name}, Journal: sink,
-		Ports: kubelet.Ports{Cgroups: &groups{made: map[string]bool{}}, Mounts: mount.Plain{}, Probing: hands.Probing()},
+		Ports: kubelet.Ports{Cgroups: &groups{made: map[string]bool{}}, Mounts: mount.Plain{}, Probing: hands.Probing(), Dial: fake.DialPod},
 	})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	})
 	asker := ask.New(ask.Deps{
 		Kinds: ask.Kinds{
-			HTTP: probehttp.Asker{UserAgent: userAgent}, TCP: probetcp.Asker{}, Exec: probeexec.Asker{Runtime: o.Ports.Probing}, GRPC: probegrpc.Asker{UserAgent: userAgent},
+			HTTP: probehttp.Asker{UserAgent: userAgent, Dial: o.Ports.Dial}, TCP: probetcp.Asker{Dial: o.Ports.Dial}, Exec: probeexec.Asker{Runtime: o.Ports.Probing}, GRPC: probegrpc.Asker{UserAgent: userAgent, Dial: o.Ports.Dial},
 		},
 		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) },
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
@@ -40,6 +41,7 @@ type Ports struct {
 	Cgroups     Cgroups
 	Mounts      volume.Mounts
 	Probing     internalapi.RuntimeService // for exec probes, which the journal keeps apart; Options.Runtime when nil
+	Dial        dial.Func                  // opens connections of network probes; nil dials the network
 	Capacity    func() v1.ResourceList     // of the node; nil takes the Node object's
 	Allocatable func() v1.ResourceList     // of the node; nil takes the Node object's
 }

@@ -5,10 +5,22 @@
 package dial
 
 import (
+	"context"
 	"net"
 	"syscall"
 	"time"
 )
+
+// Func opens a connection, as net.Dialer.DialContext does. Where Pods are no network endpoints (testcluster) it reaches their scripts.
+type Func func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Or is f, or the network when f is nil.
+func (f Func) Or(timeout time.Duration) Func {
+	if f != nil {
+		return f
+	}
+	return Dialer(timeout).DialContext
+}
 
 // Dialer returns a dialer for one probe. Closing its connections waits at most a second for data on the way and then resets them.
 func Dialer(timeout time.Duration) *net.Dialer {

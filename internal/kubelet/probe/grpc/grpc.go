@@ -23,7 +23,8 @@ import (
 
 // Asker asks over gRPC, without TLS.
 type Asker struct {
-	UserAgent string // kube-probe/1.37
+	UserAgent string    // kube-probe/1.37
+	Dial      dial.Func // nil dials the network
 }
 
 // Ask connects, asks for the service's health and hangs up.
@@ -33,7 +34,7 @@ func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 	addr := net.JoinHostPort(t.PodIP, strconv.Itoa(int(t.Probe.GRPC.Port)))
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(a.UserAgent),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return dial.Dialer(t.Timeout).DialContext(ctx, "tcp", addr)
+			return a.Dial.Or(t.Timeout)(ctx, "tcp", addr)
 		}))
 	if err != nil {
 		return failed("error: failed to connect service at %q: %+v", addr, err)

@@ -28,7 +28,8 @@ const (
 
 // Asker asks over HTTP and HTTPS. Certificates are not verified: the Pod's address is in none.
 type Asker struct {
-	UserAgent string // kube-probe/1.37
+	UserAgent string    // kube-probe/1.37
+	Dial      dial.Func // nil dials the network
 }
 
 // Ask sends one GET on a connection of its own.
@@ -44,7 +45,7 @@ func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see Asker
 			DisableKeepAlives:  true,
 			DisableCompression: true, // no Accept-Encoding of our own
-			DialContext:        dial.Dialer(t.Timeout).DialContext,
+			DialContext:        a.Dial.Or(t.Timeout),
 		},
 	}
 	res, err := client.Do(req)

@@ -13,10 +13,12 @@ import (
 )
 
 // Asker asks over TCP.
-type Asker struct{}
+type Asker struct {
+	Dial dial.Func // nil dials the network
+}
 
 // Ask connects and hangs up.
-func (Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
+func (a Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 	port, err := probe.Port(t.Probe.TCPSocket.Port, t.Container)
 	if err != nil {
 		return probe.Outcome{Err: err}
@@ -25,7 +27,7 @@ func (Asker) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 	if host == "" {
 		host = t.PodIP
 	}
-	conn, err := dial.Dialer(t.Timeout).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	conn, err := a.Dial.Or(t.Timeout)(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return probe.Outcome{Result: probe.Failure, Output: err.Error()}
 	}
