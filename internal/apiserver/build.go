@@ -151,6 +151,7 @@ func (b *builder) makeStorage() error {
 	if to, ok := set.Storages(corev1.SchemeGroupVersion)["pods/binding"].(rest.NamedCreater); ok {
 		set.Add(corev1.SchemeGroupVersion, "bindings", bindings{to})
 	}
+	set.Add(corev1.SchemeGroupVersion, "componentstatuses", componentStatuses{b.server.store.Ping})
 	if b.config.Journal.Reader != nil {
 		set.Add(journal.GroupVersion, journal.Resource, journal.New(b.config.Journal.Reader, b.config.Journal.Appender))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,8 +105,19 @@ func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer closeBody(req)
 		w.finish(serve(h, w, inbound(req, ctx)))
 	}()
-	return w.response(req.Context())
+	res, err := w.response(req.Context())
+	if errors.Is(err, context.Canceled) && req.URL.Query().Get("watch") == "true" {
+		return nil, hungUp{err}
+	}
+	return res, err
 }
+
+// hungUp is what a watch gets whose caller left before it began. It counts as a refused connection too: reflectors pass over those in silence
+// and see that they are to stop, where the bare cancellation would have each of them log an error when the server ends.
+type hungUp struct{ error }
+
+// Unwrap gives both causes.
+func (h hungUp) Unwrap() []error { return []error{h.error, syscall.ECONNREFUSED} }
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // ask sends one request through the in-memory transport to a handler.
@@ -133,5 +135,25 @@ func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
 	got, err := io.ReadAll(res.Body)
 	if string(got) != "half" || !errors.Is(err, errAborted) {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A reflector that is stopped while its watch begins must not log an error: client-go passes over refused connections only.
+func TestAWatchWhoseCallerLeavesIsPassedOver(t *testing.T) {
+	for query, want := range map[string]bool{"?watch=true": true, "": false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEntrance()
+		e.open(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			cancel()
+			<-req.Context().Done()
+		}))
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&http.Client{Transport: &inMemory{entrance: e, user: admin()}}).Do(req)
+		if !errors.Is(err, context.Canceled) || utilnet.IsConnectionRefused(err) != want {
+			t.Errorf("%q: %v", query, err)
+		}
 	}
 }

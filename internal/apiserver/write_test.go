@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,32 @@ func TestStatusAndSpecAreWrittenApart(t *testing.T) {
 	q := must[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType, other, metav1.PatchOptions{}, "status"))
 	if q.Status.Phase != corev1.PodRunning || *q.Spec.ActiveDeadlineSeconds != 60 || q.Generation != p.Generation {
 		t.Errorf("status endpoint: phase %s, deadline %d, generation %d", q.Status.Phase, *q.Spec.ActiveDeadlineSeconds, q.Generation)
+	}
+}
+
+// row: API-20
+func TestCustomConditionsAreMergedByType(t *testing.T) {
+	_, c := shared(t)
+	pods := c.CoreV1().Pods(space(t, c))
+	p := must[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	conditions := func(p *corev1.Pod) string {
+		var out []string
+		for _, c := range p.Status.Conditions {
+			out = append(out, string(c.Type)+"="+string(c.Status))
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	for _, step := range []struct{ body, want string }{
+		{`{"type":"Ready","status":"False"},{"type":"PodScheduled","status":"True"}`, "PodScheduled=True Ready=False"},
+		{`{"type":"www.example.com/feature-1","status":"True"}`, "PodScheduled=True Ready=False www.example.com/feature-1=True"},
+		{`{"type":"www.example.com/feature-1","status":"False"}`, "PodScheduled=True Ready=False www.example.com/feature-1=False"},
+	} {
+		body := []byte(`{"status":{"conditions":[` + step.body + `]}}`)
+		must[*corev1.Pod](t)(pods.Patch(t.Context(), p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status"))
+		if got := conditions(must[*corev1.Pod](t)(pods.Get(t.Context(), p.Name, metav1.GetOptions{}))); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.body, got, step.want)
+		}
 	}
 }
 

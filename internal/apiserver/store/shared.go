@@ -57,7 +57,16 @@ func (s *shared) close() {
 
 // Ping asks etcd for a key, as a health check.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.shared.client.KV.Get(ctx, Prefix+"/health")
+	if s.embedded != nil {
+		_, err := s.shared.client.KV.Get(ctx, Prefix+"/health")
+		return err
+	}
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Get(ctx, Prefix+"/health")
 	return err
 }
 

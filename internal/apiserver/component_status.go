@@ -1,0 +1,105 @@
+package apiserver
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+)
+
+// componentStatuses is the old list of what the API server depends on, for `kubectl get cs`. It holds etcd, which is asked anew each time; the
+// scheduler and the controllers run in this process and have no health address of their own to ask.
+type componentStatuses struct {
+	ping func(context.Context) error
+}
+
+var (
+	_ rest.Getter               = componentStatuses{}
+	_ rest.Lister               = componentStatuses{}
+	_ rest.Scoper               = componentStatuses{}
+	_ rest.SingularNameProvider = componentStatuses{}
+	_ rest.ShortNamesProvider   = componentStatuses{}
+)
+
+const etcdComponent = "etcd-0"
+
+func (componentStatuses) New() runtime.Object     { return &corev1.ComponentStatus{} }     //nolint:staticcheck // deprecated and still served
+func (componentStatuses) NewList() runtime.Object { return &corev1.ComponentStatusList{} } //nolint:staticcheck // as above
+func (componentStatuses) Destroy()                {}
+func (componentStatuses) NamespaceScoped() bool   { return false }
+func (componentStatuses) GetSingularName() string { return "componentstatus" }
+func (componentStatuses) ShortNames() []string    { return []string{"cs"} }
+
+// Get asks one component.
+func (s componentStatuses) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	if name != etcdComponent {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "componentstatuses"}, name)
+	}
+	return s.etcd(ctx), nil
+}
+
+// List asks all that match.
+func (s componentStatuses) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+	out := &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}} //nolint:staticcheck // as above
+	if o != nil && o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set{}) {
+		return out, nil
+	}
+	if o != nil && o.FieldSelector != nil && !o.FieldSelector.Matches(fields.Set{"metadata.name": etcdComponent}) {
+		return out, nil
+	}
+	out.Items = append(out.Items, *s.etcd(ctx))
+	return out, nil
+}
+
+func (s componentStatuses) etcd(ctx context.Context) *corev1.ComponentStatus { //nolint:staticcheck // as above
+	c := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue, Message: "ok"} //nolint:staticcheck // as above
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.ping(ctx); err != nil {
+		c.Status, c.Message, c.Error = corev1.ConditionFalse, "", err.Error()
+	}
+	return &corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: etcdComponent}, Conditions: []corev1.ComponentCondition{c}} //nolint:staticcheck // as above
+}
+
+// ConvertToTable prints a row per component.
+func (componentStatuses) ConvertToTable(_ context.Context, obj, _ runtime.Object) (*metav1.Table, error) {
+	out := &metav1.Table{
+		ColumnDefinitions: []metav1.TableColumnDefinition{
+			column.Name(), column.Def("Status", "Status of the component conditions"),
+			column.Def("Message", "Message of the component conditions"), column.Def("Error", "Error of the component conditions"),
+		},
+		Rows: []metav1.TableRow{},
+	}
+	add := func(s *corev1.ComponentStatus) { //nolint:staticcheck // as above
+		status, message, why := "Unknown", "", ""
+		for _, c := range s.Conditions {
+			if c.Type != corev1.ComponentHealthy {
+				continue
+			}
+			status, message, why = "Unhealthy", c.Message, c.Error
+			if c.Status == corev1.ConditionTrue {
+				status = "Healthy"
+			}
+		}
+		out.Rows = append(out.Rows, metav1.TableRow{Cells: []any{s.Name, status, message, why}, Object: runtime.RawExtension{Object: s}})
+	}
+	switch o := obj.(type) {
+	case *corev1.ComponentStatus: //nolint:staticcheck // as above
+		add(o)
+	case *corev1.ComponentStatusList: //nolint:staticcheck // as above
+		for i := range o.Items {
+			add(&o.Items[i])
+		}
+	}
+	return out, nil
+}
