@@ -9,13 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry/admissionregistration"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/apps"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/batch"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/certificates"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/coordination"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/discovery"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/networking"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/node"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
@@ -55,6 +58,9 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 		scheduling.Kinds(),
 		node.Kinds(),
 		storage.Kinds(),
+		networking.Kinds(),
+		autoscaling.Kinds(),
+		admissionregistration.Kinds(),
 		plain.Kinds(), rbac.Kinds(), certificates.Kinds(),
 		{core.EventsV1()},
 	} {

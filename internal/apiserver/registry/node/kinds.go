@@ -33,7 +33,7 @@ func runtimeClasses() kind.Kind {
 			CreateOnUpdate: true,
 		}.Rules(),
 		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]), column.Age()},
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Handler", ""), column.Age()},
 			Row: row.Cells(func(r *nodev1.RuntimeClass, o kind.RowOptions) []any {
 				return []any{r.Name, r.Handler, column.Since(r.CreationTimestamp, o.Now)}
 			}),

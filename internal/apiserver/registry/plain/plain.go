@@ -14,7 +14,7 @@ import (
 func Kinds() []kind.Kind {
 	var out []kind.Kind
 	for _, group := range [][]kind.Kind{
-		RBAC(), Admission(), Certificates(), Networking(), Autoscaling(),
+		RBAC(), Certificates(),
 	} {
 		out = append(out, group...)
 	}

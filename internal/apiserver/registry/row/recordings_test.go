@@ -10,11 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry/admissionregistration"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/apps"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/batch"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/coordination"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/discovery"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/networking"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/node"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
@@ -26,6 +29,7 @@ func groups() []kind.Kind {
 	var out []kind.Kind
 	for _, g := range [][]kind.Kind{
 		apps.Kinds(), batch.Kinds(), policy.Kinds(), discovery.Kinds(), coordination.Kinds(), scheduling.Kinds(), node.Kinds(), storage.Kinds(),
+		networking.Kinds(), autoscaling.Kinds(), admissionregistration.Kinds(),
 	} {
 		out = append(out, g...)
 	}

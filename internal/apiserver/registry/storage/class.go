@@ -46,10 +46,6 @@ func classes() kind.Kind {
 }
 
 func classRow(c *storagev1.StorageClass, o kind.RowOptions) []any {
-	name := c.Name
-	if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" || c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true" {
-		name += " (default)"
-	}
 	reclaim, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
 	if c.ReclaimPolicy != nil {
 		reclaim = *c.ReclaimPolicy
@@ -57,7 +53,15 @@ func classRow(c *storagev1.StorageClass, o kind.RowOptions) []any {
 	if c.VolumeBindingMode != nil {
 		mode = *c.VolumeBindingMode
 	}
-	return []any{name, c.Provisioner, string(reclaim), string(mode), row.Value(c.AllowVolumeExpansion), column.Since(c.CreationTimestamp, o.Now)}
+	return []any{marked(c.Name, c.Annotations), c.Provisioner, string(reclaim), string(mode), row.Value(c.AllowVolumeExpansion), column.Since(c.CreationTimestamp, o.Now)}
+}
+
+// marked is the name of a class, and whether claims that name none get it.
+func marked(name string, annotations map[string]string) string {
+	if annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true" {
+		return name + " (default)"
+	}
+	return name
 }
 
 func checkClass(c, was *storagev1.StorageClass) field.ErrorList {
@@ -171,7 +175,7 @@ func attributesClasses() kind.Kind {
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]), column.Age()},
 		Row: row.Cells(func(c *storagev1.VolumeAttributesClass, o kind.RowOptions) []any {
-			return []any{c.Name, c.DriverName, column.Since(c.CreationTimestamp, o.Now)}
+			return []any{marked(c.Name, c.Annotations), c.DriverName, column.Since(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k

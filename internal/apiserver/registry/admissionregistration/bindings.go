@@ -1,0 +1,127 @@
+package admissionregistration
+
+import (
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+func bindingTable(parts func(runtime.Object) (string, *admissionv1.ParamRef)) kind.Table {
+	return kind.Table{
+		Columns: []metav1.TableColumnDefinition{
+			column.Name(), column.Def("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
+			column.Def("ParamRef", "ParamRef indicates the param resource which sets the configration param"), column.Age(),
+		},
+		Row: func(o runtime.Object, opt kind.RowOptions) []any {
+			policy, ref := parts(o)
+			text := "<unset>"
+			if ref != nil {
+				text = strings.Trim(ref.Namespace+"/"+ref.Name, "/")
+			}
+			m := o.(metav1.Object)
+			return []any{m.GetName(), policy, text, column.Since(m.GetCreationTimestamp(), opt.Now)}
+		},
+	}
+}
+
+func validatingBindings() kind.Kind {
+	type binding = admissionv1.ValidatingAdmissionPolicyBinding
+	k := names("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", row.Types[binding, admissionv1.ValidatingAdmissionPolicyBindingList]())
+	k.Rules = row.Rules[binding]{
+		Default: func(b *binding) {
+			defaultResources(b.Spec.MatchResources)
+			defaultParam(b.Spec.ParamRef)
+		},
+		Check: func(b, _ *binding) field.ErrorList {
+			var f row.Findings
+			checkBinding(&f, b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)
+			checkActions(&f, b.Spec.ValidationActions)
+			return f.List()
+		},
+	}.Rules()
+	k.Table = bindingTable(func(o runtime.Object) (string, *admissionv1.ParamRef) {
+		s := o.(*binding).Spec
+		return s.PolicyName, s.ParamRef
+	})
+	return k
+}
+
+func mutatingBindings() kind.Kind {
+	type binding = admissionv1.MutatingAdmissionPolicyBinding
+	k := names("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", row.Types[binding, admissionv1.MutatingAdmissionPolicyBindingList]())
+	k.Rules = row.Rules[binding]{
+		Default: func(b *binding) {
+			defaultResources(b.Spec.MatchResources)
+			defaultParam(b.Spec.ParamRef)
+		},
+		Check: func(b, _ *binding) field.ErrorList {
+			var f row.Findings
+			checkBinding(&f, b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)
+			return f.List()
+		},
+	}.Rules()
+	k.Table = bindingTable(func(o runtime.Object) (string, *admissionv1.ParamRef) {
+		s := o.(*binding).Spec
+		return s.PolicyName, s.ParamRef
+	})
+	return k
+}
+
+func checkBinding(f *row.Findings, policy string, p *admissionv1.ParamRef, m *admissionv1.MatchResources) {
+	if policy == "" {
+		f.Required(spec().Child("policyName"), "")
+	} else {
+		f.Subdomain(spec().Child("policyName"), policy)
+	}
+	if p != nil {
+		checkParam(f, p, spec().Child("paramRef"))
+	}
+	if m != nil {
+		checkMatch(f, m, spec().Child("matchResources"))
+	}
+}
+
+func checkParam(f *row.Findings, p *admissionv1.ParamRef, at *field.Path) {
+	if p.Name != "" {
+		f.Each(at.Child("name"), p.Name, path.ValidatePathSegmentName(p.Name, false))
+		if p.Selector != nil {
+			f.Forbidden(at.Child("name"), "name and selector are mutually exclusive")
+		}
+	}
+	f.Selector(at.Child("selector"), p.Selector)
+	if p.Name == "" && p.Selector == nil {
+		f.Required(at, "one of name or selector must be specified")
+	}
+	if a := p.ParameterNotFoundAction; a == nil || *a == "" {
+		f.Required(at.Child("parameterNotFoundAction"), "")
+	} else {
+		row.OneOf(f, at.Child("parameterNotFoundAction"), *a, admissionv1.AllowAction, admissionv1.DenyAction)
+	}
+}
+
+func checkActions(f *row.Findings, list []admissionv1.ValidationAction) {
+	at := spec().Child("validationActions")
+	seen := sets.New[admissionv1.ValidationAction]()
+	for i, a := range list {
+		row.OneOf(f, at.Index(i), a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
+		if seen.Has(a) {
+			f.Add(field.Duplicate(at.Index(i), a))
+		}
+		seen.Insert(a)
+	}
+	if seen.Has(admissionv1.Deny) && seen.Has(admissionv1.Warn) {
+		f.Invalid(at, list, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)")
+	}
+	if len(list) == 0 {
+		f.Required(at, "")
+	}
+}

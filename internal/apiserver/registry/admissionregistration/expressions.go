@@ -1,0 +1,133 @@
+package admissionregistration
+
+import (
+	"strings"
+	"sync"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+// compilers make the compilers of expressions when they are first needed: their environments take a while to build.
+type compilers struct{ simple func() plugincel.Compiler }
+
+func newCompilers() compilers {
+	return compilers{simple: sync.OnceValue(func() plugincel.Compiler { return plugincel.NewCompiler(base()) })}
+}
+
+func base() *environment.EnvSet {
+	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+}
+
+// expressions judges those of one object.
+type expressions struct {
+	*row.Findings
+	compiler plugincel.Compiler
+	declared plugincel.OptionalVariableDeclarations
+	stored   sets.Set[string] // expressions of the stored object: they may use what newer ones may not
+}
+
+func (x *expressions) mode(text string) environment.Type {
+	if x.stored.Has(text) {
+		return environment.StoredExpressions
+	}
+	return environment.NewExpressions
+}
+
+// compile wants an expression that compiles to what its place asks for.
+func (x *expressions) compile(e plugincel.ExpressionAccessor, at *field.Path) {
+	x.tell(e, x.compiler.CompileCELExpression(e, x.declared, x.mode(e.GetExpression())).Error, at)
+}
+
+func (x *expressions) tell(e plugincel.ExpressionAccessor, err *apiservercel.Error, at *field.Path) {
+	switch {
+	case err == nil:
+	case err.Type == apiservercel.ErrorTypeRequired:
+		x.Required(at, err.Detail)
+	case err.Type == apiservercel.ErrorTypeInvalid:
+		x.Invalid(at, e.GetExpression(), err.Detail)
+	default:
+		x.Add(field.InternalError(at, err))
+	}
+}
+
+// mostConditions is how many match conditions a webhook or a policy may have.
+const mostConditions = 64
+
+func (x *expressions) conditions(list []admissionv1.MatchCondition, path *field.Path) {
+	if len(list) > mostConditions {
+		x.Add(field.TooMany(path, len(list), mostConditions))
+	}
+	seen := sets.New[string]()
+	for i := range list {
+		c, at := list[i], path.Index(i)
+		if strings.TrimSpace(c.Expression) == "" {
+			x.Required(at.Child("expression"), "")
+		} else {
+			x.compile((*matchconditions.MatchCondition)(&c), at.Child("expression"))
+		}
+		if c.Name == "" {
+			x.Required(at.Child("name"), "")
+			continue
+		}
+		x.LabelKey(at.Child("name"), c.Name)
+		if seen.Has(c.Name) {
+			x.Add(field.Duplicate(at.Child("name"), c.Name))
+		}
+		seen.Insert(c.Name)
+	}
+}
+
+// variables declares a policy's variables, each able to use the ones before it. From here on the compiler knows them.
+func (x *expressions) variables(list []admissionv1.Variable, path *field.Path) {
+	if len(list) == 0 {
+		return
+	}
+	composed, err := plugincel.NewCompositedCompiler(base())
+	if err != nil {
+		x.Add(field.InternalError(path, err))
+		return
+	}
+	x.compiler = composed
+	seen := sets.New[string]()
+	for i, v := range list {
+		at := path.Index(i)
+		if v.Name == "" || !identifier(v.Name) {
+			x.Invalid(at.Child("name"), v.Name, "name is not a valid CEL identifier")
+		}
+		if seen.Has(v.Name) {
+			x.Add(field.Duplicate(at.Child("name"), v.Name))
+		}
+		seen.Insert(v.Name)
+		if strings.TrimSpace(v.Expression) == "" {
+			x.Required(at.Child("expression"), "expression is not specified")
+			continue
+		}
+		e := &validating.Variable{Name: v.Name, Expression: v.Expression}
+		x.tell(e, composed.CompileAndStoreVariable(e, x.declared, x.mode(v.Expression)).Error, at.Child("expression"))
+	}
+}
+
+// reserved are the words CEL keeps for itself.
+func reserved() sets.Set[string] {
+	return sets.New("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
+		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while")
+}
+
+func identifier(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return !reserved().Has(s)
+}

@@ -1,0 +1,58 @@
+// Package admissionregistration holds the rows of admissionregistration.k8s.io/v1: webhook configurations, admission policies and their bindings.
+//
+// Chapter 1, written. The admission library takes defaults for granted (a missing selector matches nothing), and runs expressions that were
+// compiled before: both are seen to here, when such an object is written.
+// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
+package admissionregistration
+
+import (
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+// Kinds are the rows of this package.
+func Kinds() []kind.Kind {
+	x := newCompilers()
+	return []kind.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(), mutatingPolicies(x), mutatingBindings()}
+}
+
+func names(resource, kindName string, t kind.Types) kind.Kind {
+	return kind.Kind{
+		Group: admissionv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName), Kind: kindName,
+		Names: kind.Names{Categories: []string{"api-extensions"}}, Types: t,
+	}
+}
+
+func spec() *field.Path { return field.NewPath("spec") }
+
+// defaultMatch is for what webhooks and policies share.
+func defaultMatch(match **admissionv1.MatchPolicyType, ns, obj **metav1.LabelSelector) {
+	row.OrElse(match, admissionv1.Equivalent)
+	row.OrElse(ns, metav1.LabelSelector{})
+	row.OrElse(obj, metav1.LabelSelector{})
+}
+
+// defaultResources fills in what a policy's match leaves open.
+func defaultResources(m *admissionv1.MatchResources) {
+	if m == nil {
+		return
+	}
+	defaultMatch(&m.MatchPolicy, &m.NamespaceSelector, &m.ObjectSelector)
+	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
+		for i := range rules {
+			row.OrElse(&rules[i].Scope, admissionv1.AllScopes)
+		}
+	}
+}
+
+func defaultParam(p *admissionv1.ParamRef) {
+	if p != nil {
+		row.OrElse(&p.ParameterNotFoundAction, admissionv1.DenyAction)
+	}
+}

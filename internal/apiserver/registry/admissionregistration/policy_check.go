@@ -1,0 +1,248 @@
+package admissionregistration
+
+import (
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+// parts are what validating and mutating policies have in common.
+type parts struct {
+	fail       *admissionv1.FailurePolicyType
+	params     *admissionv1.ParamKind
+	match      *admissionv1.MatchResources
+	conditions []admissionv1.MatchCondition
+	variables  []admissionv1.Variable
+	texts      []string // every expression
+	patches    bool
+}
+
+func validatingParts(p *admissionv1.ValidatingAdmissionPolicy) parts {
+	s := &p.Spec
+	out := parts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables}
+	for _, v := range s.Validations {
+		out.texts = append(out.texts, v.Expression, v.MessageExpression)
+	}
+	for _, a := range s.AuditAnnotations {
+		out.texts = append(out.texts, a.ValueExpression)
+	}
+	return out
+}
+
+func mutatingParts(p *admissionv1.MutatingAdmissionPolicy) parts {
+	s := &p.Spec
+	out := parts{fail: s.FailurePolicy, params: s.ParamKind, match: s.MatchConstraints, conditions: s.MatchConditions, variables: s.Variables, patches: true}
+	for _, m := range s.Mutations {
+		if m.ApplyConfiguration != nil {
+			out.texts = append(out.texts, m.ApplyConfiguration.Expression)
+		}
+		if m.JSONPatch != nil {
+			out.texts = append(out.texts, m.JSONPatch.Expression)
+		}
+	}
+	return out
+}
+
+func (p parts) stored() sets.Set[string] {
+	out := sets.New(p.texts...)
+	for _, c := range p.conditions {
+		out.Insert(c.Expression)
+	}
+	for _, v := range p.variables {
+		out.Insert(v.Expression)
+	}
+	return out
+}
+
+// checker judges a kind of policy: what both kinds have, then what own says.
+func checker[T any](x compilers, split func(*T) parts, own func(*expressions, *T)) func(o, was *T) field.ErrorList {
+	return func(o, was *T) field.ErrorList {
+		var f row.Findings
+		p := split(o)
+		e := &expressions{
+			Findings: &f, compiler: x.simple(),
+			declared: plugincel.OptionalVariableDeclarations{HasParams: p.params != nil, HasAuthorizer: true},
+		}
+		if was != nil {
+			e.stored = split(was).stored()
+		}
+		checkParts(e, p)
+		e.declared.HasPatchTypes = p.patches
+		e.variables(p.variables, spec().Child("variables"))
+		own(e, o)
+		return f.List()
+	}
+}
+
+func checkParts(x *expressions, p parts) {
+	if p.fail == nil {
+		x.Required(spec().Child("failurePolicy"), "")
+	} else {
+		row.OneOf(x.Findings, spec().Child("failurePolicy"), *p.fail, admissionv1.Fail, admissionv1.Ignore)
+	}
+	if p.params != nil {
+		checkParamKind(x.Findings, p.params, spec().Child("paramKind"))
+	}
+	match := spec().Child("matchConstraints")
+	if p.match == nil {
+		x.Required(match, "")
+	} else {
+		checkMatch(x.Findings, p.match, match)
+		if len(p.match.ResourceRules) == 0 {
+			x.Required(match.Child("resourceRules"), "") // it says what types expressions see
+		}
+	}
+	x.conditions(p.conditions, spec().Child("matchConditions"))
+}
+
+func checkParamKind(f *row.Findings, p *admissionv1.ParamKind, at *field.Path) {
+	if p.APIVersion == "" {
+		f.Required(at.Child("apiVersion"), "")
+	} else if gv, err := schema.ParseGroupVersion(p.APIVersion); err != nil {
+		f.Invalid(at.Child("apiVersion"), p.APIVersion, err.Error())
+	} else if gv.Version == "" {
+		f.Invalid(at.Child("apiVersion"), p.APIVersion, "version must be specified")
+	}
+	if p.Kind == "" {
+		f.Required(at.Child("kind"), "")
+	} else if bad := validation.IsDNS1035Label(strings.ToLower(p.Kind)); len(bad) > 0 {
+		f.Invalid(at.Child("kind"), p.Kind, "may have mixed case, but should otherwise match: "+strings.Join(bad, ","))
+	}
+}
+
+const atLeastOne = "validations or auditAnnotations must contain at least one item"
+
+func checkValidations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy) {
+	validations, annotations := spec().Child("validations"), spec().Child("auditAnnotations")
+	if len(p.Spec.Validations) == 0 && len(p.Spec.AuditAnnotations) == 0 {
+		x.Required(validations, atLeastOne)
+		x.Required(annotations, atLeastOne)
+		return
+	}
+	for i := range p.Spec.Validations {
+		checkValidation(x, &p.Spec.Validations[i], validations.Index(i))
+	}
+	checkAnnotations(x, p, annotations)
+}
+
+func checkValidation(x *expressions, v *admissionv1.Validation, at *field.Path) {
+	breaks := func(s string) bool { return strings.ContainsAny(s, "\n\r") }
+	expression, message := strings.TrimSpace(v.Expression), strings.TrimSpace(v.Message)
+	if expression == "" {
+		x.Required(at.Child("expression"), "expression is not specified")
+	} else {
+		x.compile(&validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason}, at.Child("expression"))
+	}
+	if v.MessageExpression != "" {
+		if strings.TrimSpace(v.MessageExpression) == "" {
+			x.Invalid(at.Child("messageExpression"), v.MessageExpression, "must be non-empty if specified")
+		} else {
+			x.compile(&validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}, at.Child("messageExpression"))
+		}
+	}
+	switch {
+	case v.Message != "" && message == "":
+		x.Invalid(at.Child("message"), v.Message, "message must be non-empty if specified")
+	case breaks(message):
+		x.Invalid(at.Child("message"), v.Message, "message must not contain line breaks")
+	case breaks(expression) && message == "":
+		x.Required(at.Child("message"), "message must be specified if expression contains line breaks")
+	}
+	if v.Reason != nil {
+		row.OneOf(x.Findings, at.Child("reason"), *v.Reason,
+			metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnauthorized)
+	}
+}
+
+// Limits of audit annotations.
+const (
+	mostAnnotations   = 20
+	longestAnnotation = 5 * 1024
+)
+
+func checkAnnotations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy, path *field.Path) {
+	list := p.Spec.AuditAnnotations
+	if len(list) > mostAnnotations {
+		x.Add(field.TooMany(path, len(list), mostAnnotations))
+		return
+	}
+	seen := sets.New[string]()
+	for i, a := range list {
+		at := path.Index(i)
+		key := p.Name + "/" + a.Key
+		if a.Key == "" {
+			x.Required(at.Child("key"), "key is not specified")
+		} else {
+			x.Each(at.Child("key"), a.Key, validation.IsQualifiedName(key))
+		}
+		if seen.Has(a.Key) {
+			x.Add(field.Duplicate(at.Child("key"), a.Key))
+		}
+		seen.Insert(a.Key)
+		switch text := strings.TrimSpace(a.ValueExpression); {
+		case text == "":
+			x.Required(at.Child("valueExpression"), "valueExpression is not specified")
+		case len(text) > longestAnnotation:
+			x.Required(at.Child("valueExpression"), "must not exceed 5kb in length")
+		default:
+			x.compile(&validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression}, at.Child("valueExpression"))
+		}
+	}
+}
+
+func checkMutations(x *expressions, p *admissionv1.MutatingAdmissionPolicy) {
+	path := spec().Child("mutations")
+	if len(p.Spec.Mutations) == 0 {
+		x.Required(path, "mutations must contain at least one item")
+	}
+	for i := range p.Spec.Mutations {
+		checkMutation(x, &p.Spec.Mutations[i], path.Index(i))
+	}
+	if again := spec().Child("reinvocationPolicy"); p.Spec.ReinvocationPolicy == "" {
+		x.Required(again, "")
+	} else {
+		row.OneOf(x.Findings, again, p.Spec.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+	}
+}
+
+func checkMutation(x *expressions, m *admissionv1.Mutation, at *field.Path) {
+	apply, list := at.Child("applyConfiguration"), at.Child("jsonPatch")
+	if m.ApplyConfiguration != nil && m.JSONPatch != nil {
+		x.Invalid(at, m.PatchType, "only one of applyConfiguration or jsonPatch can be specified")
+		return
+	}
+	switch m.PatchType {
+	case "":
+		x.Required(at.Child("patchType"), "")
+	case admissionv1.PatchTypeApplyConfiguration:
+		switch c := m.ApplyConfiguration; {
+		case c == nil:
+			x.Required(apply, "must be specified when patchType is ApplyConfiguration")
+		case strings.TrimSpace(c.Expression) == "":
+			x.Required(apply.Child("expression"), "expression is not specified")
+		default:
+			x.compile(&patch.ApplyConfigurationCondition{Expression: c.Expression}, apply.Child("expression"))
+		}
+	case admissionv1.PatchTypeJSONPatch:
+		switch c := m.JSONPatch; {
+		case c == nil:
+			x.Required(list, "must be specified when patchType is JSONPatch")
+		case strings.TrimSpace(c.Expression) == "":
+			x.Required(list.Child("expression"), "expression is not specified")
+		default:
+			x.compile(&patch.JSONPatchCondition{Expression: c.Expression}, list.Child("expression"))
+		}
+	default:
+		x.Add(field.NotSupported(at.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch}))
+	}
+}
