@@ -159,6 +159,18 @@ func TestProgressConditions(t *testing.T) {
 	}
 }
 
+func TestPodsThatComeAndGoAfterARolloutAreNoProgress(t *testing.T) {
+	d := deploy(2, "1", "0")
+	d.Status, _ = Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)}, Now: t0}, "", nil)
+	for _, available := range []int32{1, 0, 1} {
+		s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, available)}, Now: t0.Add(time.Hour)}, "", nil)
+		if reason := find(&s, appsv1.DeploymentProgressing).Reason; reason != "NewReplicaSetAvailable" || again != 0 {
+			t.Fatalf("%d available: %s, looks again in %s", available, reason, again)
+		}
+		d.Status = s
+	}
+}
+
 // A rollout whose Pods become available at random never has more than wanted plus surge Pods nor takes availability below the floor by its own
 // steps, and comes to its end.
 func TestRolloutKeepsItsBounds(t *testing.T) {

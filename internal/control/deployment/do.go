@@ -101,15 +101,20 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	cur, old := Split(in)
 	in.OldPods = c.anyPods(old)
 	made, failure := c.do(ctx, in, Next(in))
-	if failure == nil && made == nil && cur != nil && d.DeletionTimestamp == nil {
-		failure = c.keepRevision(ctx, d, cur, old)
+	revision := ""
+	switch {
+	case made != nil:
+		revision = made.Annotations[revisionKey]
+	case failure == nil && cur != nil && d.DeletionTimestamp == nil:
+		revision = strconv.FormatInt(NextRevision(cur, old), 10)
+		failure = c.keepRevision(ctx, d, cur, revision)
 	}
 	name = ""
 	if made != nil {
 		in.Sets, name = append(in.Sets, made), made.Name
 	}
 	status, again := Status(in, name, failure)
-	return again, errors.Join(failure, c.writeStatus(ctx, d, status))
+	return again, errors.Join(failure, c.writeStatus(ctx, d, status, revision))
 }
 
 func (c *controller) patchSet(ctx context.Context, namespace, name string, patch []byte) error {
@@ -198,7 +203,7 @@ func (c *controller) create(ctx context.Context, in In, n int32) (*appsv1.Replic
 	if n > 0 {
 		c.deps.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from 0 to %d", made.Name, n)
 	}
-	return made, c.writeRevision(ctx, d, revision)
+	return made, nil
 }
 
 // collided tells a set that is ours already (the cache is behind) from one of another template with the same hash, which raises the count.
@@ -262,8 +267,7 @@ func (c *controller) write(ctx context.Context, d *appsv1.Deployment, rs *appsv1
 }
 
 // keepRevision gives the current set the highest revision, so that going back to an old template counts as a new one.
-func (c *controller) keepRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) error {
-	revision := strconv.FormatInt(NextRevision(cur, old), 10)
+func (c *controller) keepRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet, revision string) error {
 	if cur.Annotations[revisionKey] != revision || cur.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
 		rs, err := c.deps.Client.AppsV1().ReplicaSets(cur.Namespace).Get(ctx, cur.Name, metav1.GetOptions{})
 		if err != nil {
@@ -275,24 +279,12 @@ func (c *controller) keepRevision(ctx context.Context, d *appsv1.Deployment, cur
 			return err
 		}
 	}
-	return c.writeRevision(ctx, d, revision)
+	return nil
 }
 
-func (c *controller) writeRevision(ctx context.Context, d *appsv1.Deployment, revision string) error {
-	if d.Annotations[revisionKey] == revision {
-		return nil
-	}
-	fresh, err := c.deps.Client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
-	if err != nil || fresh.UID != d.UID {
-		return err
-	}
-	metav1.SetMetaDataAnnotation(&fresh.ObjectMeta, revisionKey, revision)
-	_, err = c.deps.Client.AppsV1().Deployments(d.Namespace).Update(ctx, fresh, metav1.UpdateOptions{})
-	return err
-}
-
-func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s appsv1.DeploymentStatus) error {
-	if equality.Semantic.DeepEqual(d.Status, s) {
+// writeStatus writes the status and, with it, the revision's annotation: by the status endpoint it is no change of the Deployment's generation.
+func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s appsv1.DeploymentStatus, revision string) error {
+	if equality.Semantic.DeepEqual(d.Status, s) && (revision == "" || d.Annotations[revisionKey] == revision) {
 		return nil
 	}
 	fresh, err := c.deps.Client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
@@ -306,6 +298,9 @@ func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s ap
 		return nil
 	}
 	fresh.Status = s
+	if revision != "" {
+		metav1.SetMetaDataAnnotation(&fresh.ObjectMeta, revisionKey, revision)
+	}
 	_, err = c.deps.Client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
 	return err
 }

@@ -67,6 +67,8 @@ func progress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, made st
 		return 0
 	case have != nil && have.Reason == "DeploymentPaused":
 		say(corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
+	case have != nil && have.Reason == "NewReplicaSetAvailable" && made == "" && s.Replicas == s.UpdatedReplicas:
+		return 0 // this rollout is over; Pods that come and go since then are no progress of it
 	case made != "":
 		say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", made))
 	case Complete(d, *s):

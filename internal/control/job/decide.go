@@ -22,6 +22,7 @@ type In struct {
 	Job     *batchv1.Job
 	Pods    []*corev1.Pod
 	Settled bool
+	Failed  time.Time // when a Pod of this Job failed last, as an earlier look saw it: that Pod may be gone
 	Now     time.Time
 }
 
@@ -39,6 +40,7 @@ type Plan struct {
 	Delete  []*corev1.Pod
 	Say     []batchv1.JobCondition // conditions that became true with this status
 	Again   time.Duration          // look again then
+	Failed  time.Time              // to be handed to the next look
 }
 
 // stopAll are the live Pods, once what was asked for before has been seen.
@@ -85,7 +87,7 @@ func Next(in In) Plan {
 	t.dying(&p, verdict != nil)
 	p.Release = t.release(in.Job)
 	t.finish(&p)
-	p.Status = t.s
+	p.Status, p.Failed = t.s, t.lastFailure
 	p.Again = sooner(p.Again, t.deadline())
 	return p
 }
@@ -132,7 +134,7 @@ func onlyFailed(j *batchv1.Job) bool {
 }
 
 func count(in In) *tally {
-	t := &tally{In: in, s: *in.Job.Status.DeepCopy(), uncountedOK: map[types.UID]bool{}, uncountedBad: map[types.UID]bool{}}
+	t := &tally{In: in, s: *in.Job.Status.DeepCopy(), uncountedOK: map[types.UID]bool{}, uncountedBad: map[types.UID]bool{}, lastFailure: in.Failed}
 	if t.s.UncountedTerminatedPods == nil {
 		t.s.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
 	}
@@ -202,6 +204,7 @@ func (t *tally) sort(p *corev1.Pod) {
 		t.ending = append(t.ending, p)
 		if !onlyFailed(t.Job) && tracked(p) && !outside && !t.stoppedByUs() {
 			t.uncountedBad[p.UID] = true
+			t.lastFailure = later(t.lastFailure, askedToEnd(p))
 		}
 	default:
 		t.live = append(t.live, p)
@@ -228,6 +231,15 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// askedToEnd is when the deletion of a Pod was asked for.
+func askedToEnd(p *corev1.Pod) time.Time {
+	at := p.DeletionTimestamp.Time
+	if g := p.DeletionGracePeriodSeconds; g != nil {
+		at = at.Add(-time.Duration(*g) * time.Second)
+	}
+	return at
 }
 
 // endOf is when the last container of a Pod ended.

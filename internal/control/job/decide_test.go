@@ -22,6 +22,7 @@ type world struct {
 	job  *batchv1.Job
 	pods []*corev1.Pod
 	now  time.Time
+	last time.Time
 	born int
 }
 
@@ -39,8 +40,8 @@ func num(n int32) *int32 { return &n }
 
 // look plans once and carries the plan out.
 func (w *world) look() Plan {
-	p := Next(In{Job: w.job, Pods: w.pods, Settled: true, Now: w.now})
-	w.job.Status = p.Status
+	p := Next(In{Job: w.job, Pods: w.pods, Settled: true, Failed: w.last, Now: w.now})
+	w.job.Status, w.last = p.Status, p.Failed
 	for _, x := range p.Release {
 		x.Finalizers = nil
 	}
@@ -140,6 +141,25 @@ func TestFailuresBackOffAndEnd(t *testing.T) {
 	w.want(t, "live 1 succeeded 0 failed 1 ")
 	w.end("p2", 1)
 	w.want(t, "live 0 succeeded 0 failed 2 FailureTarget=True(BackoffLimitExceeded) Failed=True(BackoffLimitExceeded)")
+}
+
+// A Pod that somebody deletes counts as failed at once, and its successor waits for the back-off from then, though the Pod itself is gone.
+func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
+	w := newWorld(nil)
+	w.settle()
+	gone := metav1.NewTime(w.now)
+	w.pods[0].DeletionTimestamp = &gone
+	w.settle()
+	if len(w.pods) != 0 {
+		t.Fatal("the deleted Pod is held")
+	}
+	w.want(t, "live 0 succeeded 0 failed 1 ")
+	w.now = w.now.Add(9 * time.Second)
+	w.settle()
+	w.want(t, "live 0 succeeded 0 failed 1 ")
+	w.now = w.now.Add(time.Second)
+	w.settle()
+	w.want(t, "live 1 succeeded 0 failed 1 ")
 }
 
 func TestDeadlineStopsWhatRuns(t *testing.T) {

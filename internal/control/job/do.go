@@ -35,12 +35,15 @@ type controller struct {
 	jobs   batchlisters.JobLister
 	pods   cache.SharedIndexInformer
 	expect *loop.Expectations
+
+	mu     sync.Mutex
+	failed map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
 }
 
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
-	c := &controller{d, jobs.Lister(), pods, loop.NewExpectations()}
+	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, expect: loop.NewExpectations(), failed: map[string]time.Time{}}
 	loop.IndexByController(pods)
 	q := loop.NewQueue("job", 5, c.sync)
 	q.WatchSelf(jobs.Informer())
@@ -68,6 +71,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	j, err := c.jobs.Jobs(ns).Get(name)
 	if apierrors.IsNotFound(err) {
 		c.expect.Forget(key)
+		c.remember(key, time.Time{})
 		return 0, c.freeOrphans(ctx, ns)
 	}
 	if err != nil {
@@ -83,8 +87,21 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	p := Next(In{Job: j, Pods: pods, Settled: settled, Now: time.Now()})
+	p := Next(In{Job: j, Pods: pods, Settled: settled, Failed: c.remember(key, time.Time{}), Now: time.Now()})
+	c.remember(key, p.Failed)
 	return p.Again, c.do(ctx, owner, p)
+}
+
+// remember returns the time kept for key and replaces it; the zero time forgets.
+func (c *controller) remember(key string, failed time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.failed[key]
+	delete(c.failed, key)
+	if !failed.IsZero() {
+		c.failed[key] = failed
+	}
+	return was
 }
 
 // freeOrphans lifts the finalizer of Pods whose Job is gone, so that they can go too.
@@ -111,11 +128,15 @@ func (c *controller) freeOrphans(ctx context.Context, ns string) error {
 
 func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
 	j := o.Object.(*batchv1.Job)
-	errDelete := c.delete(ctx, o, p.Delete)
 	errCreate := c.create(ctx, o, p.Create)
-	if err := c.writeStatus(ctx, j, p); err != nil {
-		return errors.Join(errDelete, errCreate, err)
+	if errCreate == nil {
+		p.Status.Active += int32(len(p.Create))
 	}
+	// Before anything is stopped it must be written why: else the next look takes it for a Pod to replace.
+	if err := c.writeStatus(ctx, j, p); err != nil {
+		return errors.Join(errCreate, err)
+	}
+	errDelete := c.delete(ctx, o, p.Delete)
 	for _, pod := range p.Release {
 		if err := c.release(ctx, pod); err != nil {
 			return err
