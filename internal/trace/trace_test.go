@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
+
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
 // aLife is a Pod that was created, placed, started, became ready, was deleted and removed.
 func aLife(uid string, start time.Time) []journal.Entry {
@@ -38,7 +41,7 @@ func aLife(uid string, start time.Time) []journal.Entry {
 	}
 }
 
-func TestTimelineAndTree(t *testing.T) {
+func TestStoryOfALife(t *testing.T) {
 	lives := Lives(aLife("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 	if len(lives) != 1 {
 		t.Fatalf("want one life, have %d", len(lives))
@@ -57,7 +60,7 @@ func TestTimelineAndTree(t *testing.T) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if os.Getenv("REWRITE") != "" {
+	if *rewrite {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +70,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (REWRITE=1 rewrites it):\n%s", path, diff)
+		t.Errorf("%s differs (`make stories` rewrites it):\n%s", path, diff)
 	}
 }
 
