@@ -3,7 +3,9 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -23,8 +25,8 @@ func (b *builder) addHooks() error {
 	if err := b.generic.AddPostStartHook("gantry-first-objects", seed); err != nil {
 		return err
 	}
-	for name, hook := range b.access.Hooks {
-		if err := b.generic.AddPostStartHook(name, hook); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(b.access.Hooks)) {
+		if err := b.generic.AddPostStartHook(name, b.access.Hooks[name]); err != nil {
 			return fmt.Errorf("hook %s: %w", name, err)
 		}
 	}

@@ -106,8 +106,14 @@ func (t *inMemory) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.finish(serve(h, w, inbound(req, ctx)))
 	}()
 	res, err := w.response(req.Context())
-	if errors.Is(err, context.Canceled) && req.URL.Query().Get("watch") == "true" {
+	if req.URL.Query().Get("watch") != "true" {
+		return res, err
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
 		return nil, hungUp{err}
+	case err == nil && res.StatusCode == http.StatusTooManyRequests:
+		res.Header.Del("Retry-After") // a server that ends asks to come back; the reflector waits by itself and sees when it is to stop
 	}
 	return res, err
 }

@@ -190,6 +190,35 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
+// page is a log that tests read.
+type page struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+// A server that is told to stop does so without errors in its log: its own watches end with it.
+func TestStopsInSilence(t *testing.T) {
+	p := &page{}
+	klog.SetOutput(p)
+	defer klog.SetOutput(discard{})
+	_, _, end := alone(t, testConfig(t.TempDir()))
+	end()
+	klog.Flush()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for line := range strings.Lines(p.text.String()) {
+		if strings.HasPrefix(line, "E") {
+			t.Errorf("logged %s", line)
+		}
+	}
+}
+
 func TestFirstObjects(t *testing.T) {
 	s, c := shared(t)
 	for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
