@@ -22,9 +22,7 @@ func netexec(args []string) int {
 	udpPort := f.Int("udp-port", 8081, "")
 	delay := f.Int("delay-shutdown", 0, "seconds between TERM and the end")
 	_ = f.Parse(args)
-	if *delay > 0 {
-		go func() { pause(nil); time.Sleep(time.Duration(*delay) * time.Second); os.Exit(0) }()
-	}
+	onTerm(time.Duration(*delay) * time.Second)
 	if *udpPort > 0 {
 		go udpEcho(*udpPort)
 	}

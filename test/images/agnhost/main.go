@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// modes by name; each returns the exit code.
+// modes by name; each returns the exit code. Servers exit 0 on TERM, as the original does.
 var modes = map[string]func(args []string) int{
 	"pause":                pause,
 	"netexec":              netexec,
-	"test-webserver":       testWebserver,
-	"serve-hostname":       serveHostname,
-	"liveness":             liveness,
-	"grpc-health-checking": grpcHealth,
-	"exit":                 exit,
+	"test-webserver":       untilTerm(testWebserver),
+	"serve-hostname":       untilTerm(serveHostname),
+	"liveness":             untilTerm(liveness),
+	"grpc-health-checking": untilTerm(grpcHealth),
+	"exit":                 untilTerm(exit),
 	"signals":              signals,
 	"ignore-term":          ignoreTerm,
 	"eat":                  eat,
@@ -50,6 +50,25 @@ func pause([]string) int {
 	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT)
 	<-c
 	return 0
+}
+
+// untilTerm makes a mode exit 0 on TERM or INT.
+func untilTerm(mode func([]string) int) func([]string) int {
+	return func(args []string) int {
+		onTerm(0)
+		return mode(args)
+	}
+}
+
+// onTerm makes the process exit 0 that long after TERM or INT.
+func onTerm(delay time.Duration) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-c
+		time.Sleep(delay)
+		os.Exit(0)
+	}()
 }
 
 // exit CODE [AFTER]: prints what it will do, waits and exits.
