@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,7 +33,6 @@ const recordings = "../../test/recordings/pods"
 // differs are the cases in which Gantry's sequence of states is not upstream's, and why.
 var differs = map[string]string{
 	"deadline-crashlooping":        "the container's real end stays in the status; upstream calls it unknown",
-	"liveness-fail-never":          "the container's end is told before its sandbox is stopped",
 	"phase-exit1-always-loop":      "a back-off of 10 s ends after 10 s; upstream looks again only after 13 s",
 	"init-fail-always":             "the second back-off is told when it begins; upstream's next look comes after the deletion",
 	"rules-container-always":       "no status between the deletion and the last one, as nothing runs",
@@ -529,23 +529,16 @@ func defaults(p *v1.Pod) {
 				if pr == nil {
 					continue
 				}
-				pr.PeriodSeconds = orElse(pr.PeriodSeconds, 10)
-				pr.TimeoutSeconds = orElse(pr.TimeoutSeconds, 1)
-				pr.SuccessThreshold = orElse(pr.SuccessThreshold, 1)
-				pr.FailureThreshold = orElse(pr.FailureThreshold, 3)
+				pr.PeriodSeconds = cmp.Or(pr.PeriodSeconds, 10)
+				pr.TimeoutSeconds = cmp.Or(pr.TimeoutSeconds, 1)
+				pr.SuccessThreshold = cmp.Or(pr.SuccessThreshold, 1)
+				pr.FailureThreshold = cmp.Or(pr.FailureThreshold, 3)
 				if pr.HTTPGet != nil && pr.HTTPGet.Scheme == "" {
 					pr.HTTPGet.Scheme = v1.URISchemeHTTP
 				}
 			}
 		}
 	}
-}
-
-func orElse(n, other int32) int32 {
-	if n == 0 {
-		return other
-	}
-	return n
 }
 
 // eventsDiffer are the cases whose events are not upstream's, and why.

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// minGrace is what a container gets between TERM and KILL however little of its grace period is left.
+// minGrace is what a container gets between TERM and KILL even when preStop has used the whole grace period up (docs: pod termination, one-off extension).
 const minGrace = 2 * time.Second
 
 // stop stops containers side by side. Every preStop hook begins at once; a container of a higher wave gets its TERM when all lower waves have ended, or when

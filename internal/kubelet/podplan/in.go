@@ -78,8 +78,6 @@ func (l Limits) max() time.Duration {
 const (
 	firstRetry = time.Second
 	laterRetry = 10 * time.Second
-	// minGrace is what a container gets between TERM and KILL even when preStop has used the whole grace period up (docs: pod termination, one-off extension).
-	minGrace = 2 * time.Second
 )
 
 // Next is when to try again: soon after the first failure, then every ten seconds.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Member is one container of the Pod's spec, whichever its list.
@@ -15,21 +17,21 @@ type Member struct {
 }
 
 // Members lists a Pod's containers: init containers in order, app containers, ephemeral ones.
-func Members(pod *v1.Pod) []Member {
-	out := make([]Member, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
+func Members(p *v1.Pod) []Member {
+	out := make([]Member, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers)+len(p.Spec.EphemeralContainers))
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
 		k := Init
-		if IsSidecar(c) {
+		if pod.IsSidecar(c) {
 			k = Sidecar
 		}
 		out = append(out, Member{Container: c, Kind: k})
 	}
-	for i := range pod.Spec.Containers {
-		out = append(out, Member{Container: &pod.Spec.Containers[i]})
+	for i := range p.Spec.Containers {
+		out = append(out, Member{Container: &p.Spec.Containers[i]})
 	}
-	for i := range pod.Spec.EphemeralContainers {
-		e := &pod.Spec.EphemeralContainers[i]
+	for i := range p.Spec.EphemeralContainers {
+		e := &p.Spec.EphemeralContainers[i]
 		c := v1.Container(e.EphemeralContainerCommon)
 		out = append(out, Member{Container: &c, Kind: Ephemeral, Target: e.TargetContainerName})
 	}
@@ -44,11 +46,6 @@ func MemberOf(pod *v1.Pod, name string) (Member, bool) {
 		}
 	}
 	return Member{}, false
-}
-
-// IsSidecar tells whether an init container is a sidecar: its restartPolicy is Always.
-func IsSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 // Restarts tells whether a container that ended with this code is to be started again: the first matching rule of the container, else the container's

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Reasons of conditions, as upstream gives them.
@@ -75,7 +76,7 @@ func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondit
 		spec := &in.Pod.Spec.InitContainers[i]
 		st := find(s.InitContainerStatuses, spec.Name)
 		done := st.Ready
-		if podplan.IsSidecar(spec) {
+		if pod.IsSidecar(spec) {
 			done = *st.Started
 		}
 		if !done {

@@ -1,6 +1,7 @@
 package podstatus
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 		return st
 	}
 	st.RestartCount = int32(c.Attempt)
-	st.Image, st.ImageID, st.ContainerID = orElse(c.Image.Name, m.Image), c.Image.Ref, in.containerID(c)
+	st.Image, st.ImageID, st.ContainerID = cmp.Or(c.Image.Name, m.Image), c.Image.Ref, in.containerID(c)
 	st.User = c.Uses.User
 	if m.Kind != podplan.Ephemeral {
 		resources(m, &st)
@@ -194,11 +195,4 @@ func stamp(t time.Time) metav1.Time {
 		return metav1.NewTime(time.Unix(0, 0))
 	}
 	return metav1.NewTime(t).Rfc3339Copy()
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -28,7 +28,6 @@ type world struct {
 	mu    sync.Mutex
 	seen  map[types.UID]podplan.Observed
 	acts  []string
-	names []string // Pod names the actions were done for
 	takes map[string]time.Duration
 }
 

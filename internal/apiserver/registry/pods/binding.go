@@ -178,33 +178,3 @@ func setCondition(s *v1.PodStatus, c v1.PodCondition, now metav1.Time) {
 	}
 	s.Conditions = append(s.Conditions, c)
 }
-
-// Bindings is the old endpoint `bindings`, which takes the Pod's name from the body. lookup finds the stores of Pods and Nodes.
-func Bindings(lookup func(group, resource string) rest.StandardStorage) rest.Storage {
-	return &bindingsREST{bindingREST{pods: &podStore{Store: Generic(lookup("", "pods"))}, lookup: lookup}}
-}
-
-type bindingsREST struct{ sub bindingREST }
-
-var (
-	_ rest.Creater              = &bindingsREST{}
-	_ rest.Scoper               = &bindingsREST{}
-	_ rest.SingularNameProvider = &bindingsREST{}
-)
-
-func (r *bindingsREST) New() runtime.Object     { return &v1.Binding{} }
-func (r *bindingsREST) Destroy()                {}
-func (r *bindingsREST) NamespaceScoped() bool   { return true }
-func (r *bindingsREST) GetSingularName() string { return "binding" }
-
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate is as for pods/binding.
-func (r *bindingsREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
-
-// Create binds the Pod that the body names.
-func (r *bindingsREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	b, ok := obj.(*v1.Binding)
-	if !ok {
-		return nil, errors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
-	}
-	return r.sub.Create(ctx, b.Name, obj, validate, options)
-}
