@@ -38,60 +38,64 @@ func (s *Server) podOf(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 	return pod, ok
 }
 
+// target is whose streams are asked for, and which of them.
+type target struct {
+	proxy.Options
+	pod       *v1.Pod
+	container *runtimeapi.Container
+}
+
+// target reads the request; when it cannot be met, it has been answered.
+func (s *Server) target(w http.ResponseWriter, r *http.Request) (t target, ok bool) {
+	var err error
+	if t.Options, err = streamOptions(r); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return t, false
+	}
+	if t.pod, ok = s.podOf(w, r); !ok {
+		return t, false
+	}
+	if t.container, err = s.container(r.Context(), t.pod, r.PathValue("container")); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return t, false
+	}
+	return t, true
+}
+
 // exec runs a command with streams: the runtime gives a URL, and the client's connection is joined to it.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
-	o, err := streamOptions(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	pod, ok := s.podOf(w, r)
+	t, ok := s.target(w, r)
 	if !ok {
 		return
 	}
-	c, err := s.container(r.Context(), pod, r.PathValue("container"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	answer, err := s.o.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
-		ContainerId: c.Id, Cmd: r.URL.Query()["command"], Tty: o.Tty, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
+		ContainerId: t.container.Id, Cmd: r.URL.Query()["command"], Tty: t.Tty, Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr,
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.join(w, r, answer.Url, o)
+	s.join(w, r, answer.Url, t.Options)
 }
 
 // attach joins the client to the streams of the container's own process.
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
-	o, err := streamOptions(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	pod, ok := s.podOf(w, r)
+	t, ok := s.target(w, r)
 	if !ok {
 		return
 	}
-	c, err := s.container(r.Context(), pod, r.PathValue("container"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	// The process has a terminal or has none, whatever the client asked for.
-	if tty, known := terminal(pod, c.Metadata.GetName()); known {
-		if o.Tty = tty; tty {
-			o.Stderr = false
+	if tty, known := terminal(t.pod, t.container.Metadata.GetName()); known {
+		if t.Tty = tty; tty {
+			t.Stderr = false
 		}
 	}
-	answer, err := s.o.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{ContainerId: c.Id, Tty: o.Tty, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr})
+	answer, err := s.o.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{ContainerId: t.container.Id, Tty: t.Tty, Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.join(w, r, answer.Url, o)
+	s.join(w, r, answer.Url, t.Options)
 }
 
 func terminal(pod *v1.Pod, name string) (tty, known bool) {

@@ -17,11 +17,7 @@ import (
 
 // Del is CNI's DEL: it parts the sandbox from the network. It succeeds when there is nothing left to do.
 func Del(args *skel.CmdArgs) error {
-	c, err := parse(args.StdinData)
-	if err != nil {
-		return err
-	}
-	book, err := c.store().View()
+	c, book, err := open(args)
 	if err != nil {
 		return err
 	}
@@ -30,6 +26,16 @@ func Del(args *skel.CmdArgs) error {
 		return removeLink(linkName(args))
 	}
 	return part(c, l)
+}
+
+// open reads the configuration and the leases that were given under it.
+func open(args *skel.CmdArgs) (*conf, lease.Book, error) {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return nil, lease.Book{}, err
+	}
+	book, err := c.store().View()
+	return c, book, err
 }
 
 // part undoes join; the lease goes last, so that whatever fails is found again.
@@ -59,17 +65,13 @@ func removeLink(name string) error {
 
 // GC is CNI's GC: it parts every sandbox the runtime does not name.
 func GC(args *skel.CmdArgs) error {
-	c, err := parse(args.StdinData)
+	c, book, err := open(args)
 	if err != nil {
 		return err
 	}
 	valid := map[types.GCAttachment]bool{}
 	for _, a := range c.ValidAttachments {
 		valid[a] = true
-	}
-	book, err := c.store().View()
-	if err != nil {
-		return err
 	}
 	var errs []error
 	for _, l := range book.Leases {
@@ -82,11 +84,7 @@ func GC(args *skel.CmdArgs) error {
 
 // Check is CNI's CHECK: the lease, both links and the addresses are as ADD left them.
 func Check(args *skel.CmdArgs) error {
-	c, err := parse(args.StdinData)
-	if err != nil {
-		return err
-	}
-	book, err := c.store().View()
+	_, book, err := open(args)
 	if err != nil {
 		return err
 	}

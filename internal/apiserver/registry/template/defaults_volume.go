@@ -58,14 +58,11 @@ func defaultRemoteVolume(s *v1.VolumeSource) {
 	case s.ISCSI != nil:
 		setIf(&s.ISCSI.ISCSIInterface, "default")
 	case s.RBD != nil:
-		setIf(&s.RBD.RBDPool, "rbd")
-		setIf(&s.RBD.RadosUser, "admin")
-		setIf(&s.RBD.Keyring, "/etc/ceph/keyring")
+		defaultRBD(&s.RBD.RBDPool, &s.RBD.RadosUser, &s.RBD.Keyring)
 	case s.AzureDisk != nil:
 		defaultAzureDisk(s.AzureDisk)
 	case s.ScaleIO != nil:
-		setIf(&s.ScaleIO.StorageMode, "ThinProvisioned")
-		setIf(&s.ScaleIO.FSType, "xfs")
+		defaultScaleIO(&s.ScaleIO.StorageMode, &s.ScaleIO.FSType)
 	}
 }
 
@@ -99,15 +96,23 @@ func DefaultVolumeSource(s *v1.PersistentVolumeSource) {
 	case s.ISCSI != nil:
 		setIf(&s.ISCSI.ISCSIInterface, "default")
 	case s.RBD != nil:
-		setIf(&s.RBD.RBDPool, "rbd")
-		setIf(&s.RBD.RadosUser, "admin")
-		setIf(&s.RBD.Keyring, "/etc/ceph/keyring")
+		defaultRBD(&s.RBD.RBDPool, &s.RBD.RadosUser, &s.RBD.Keyring)
 	case s.AzureDisk != nil:
 		defaultAzureDisk(s.AzureDisk)
 	case s.ScaleIO != nil:
-		setIf(&s.ScaleIO.StorageMode, "ThinProvisioned")
-		setIf(&s.ScaleIO.FSType, "xfs")
+		defaultScaleIO(&s.ScaleIO.StorageMode, &s.ScaleIO.FSType)
 	}
+}
+
+func defaultRBD(pool, user, keyring *string) {
+	setIf(pool, "rbd")
+	setIf(user, "admin")
+	setIf(keyring, "/etc/ceph/keyring")
+}
+
+func defaultScaleIO(mode, fsType *string) {
+	setIf(mode, "ThinProvisioned")
+	setIf(fsType, "xfs")
 }
 
 func defaultAzureDisk(d *v1.AzureDiskVolumeSource) {
