@@ -10,13 +10,22 @@ import (
 	"time"
 )
 
+// pass goes through the gate in a goroutine of its own.
+func pass(t *testing.T, ctx context.Context, g *gate, urgency int, do func() error) {
+	go func() {
+		if err := g.pass(ctx, urgency, do); err != nil {
+			t.Error(err)
+		}
+	}()
+}
+
 func TestGateLetsContainersGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1)
 		var mu sync.Mutex
 		var order []string
 		ask := func(urgency int, name string) {
-			go g.pass(t.Context(), urgency, func() error {
+			pass(t, t.Context(), g, urgency, func() error {
 				time.Sleep(100 * time.Millisecond)
 				mu.Lock()
 				order = append(order, name)
@@ -30,6 +39,7 @@ func TestGateLetsContainersGoFirst(t *testing.T) {
 		ask(finishing, "c1")
 		ask(finishing, "c2")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if got := strings.Join(order, " "); got != "s1 c1 c2 s2" {
 			t.Error(got)
 		}
@@ -44,7 +54,7 @@ func TestGateDoesNotWaitForWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1)
 		ctx, cancel := context.WithCancel(t.Context())
-		go g.pass(ctx, beginning, func() error { <-ctx.Done(); return nil })
+		pass(t, ctx, g, beginning, func() error { <-ctx.Done(); return nil })
 		synctest.Wait()
 		begin := time.Now()
 		if err := g.pass(ctx, beginning, func() error { return nil }); err != nil || time.Since(begin) != patience {
@@ -62,7 +72,7 @@ func TestGateForgetsWhoGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1)
 		hold := make(chan struct{})
-		go g.pass(t.Context(), beginning, func() error { <-hold; return nil })
+		pass(t, t.Context(), g, beginning, func() error { <-hold; return nil })
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 1)
