@@ -231,7 +231,9 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 			t.Fatalf("%+v", before.Status)
 		}
 		r.stop()
-		r.fake.Fault("ExecSync", "delay(5s)")
+		if err := r.fake.Fault("ExecSync", "delay(5s)"); err != nil {
+			t.Fatal(err)
+		}
 		w := r.writes()
 		r.start()
 		r.pass(30 * time.Second)
@@ -387,7 +389,9 @@ func TestCommandThatIsNotThere(t *testing.T) {
 // row: KSL-09
 func TestCreatedButNotStarted(t *testing.T) {
 	in(t, func(r *rig) {
-		r.fake.Fault("StartContainer", "1*hang->ok")
+		if err := r.fake.Fault("StartContainer", "1*hang->ok"); err != nil {
+			t.Fatal(err)
+		}
 		r.create(pod("p", box("app", runs)))
 		r.pass(time.Second)
 		r.stop()
@@ -457,7 +461,9 @@ func TestActiveDeadline(t *testing.T) {
 // row: KSL-32
 func TestOneStuckPodHoldsNobodyUp(t *testing.T) {
 	in(t, func(r *rig) {
-		r.fake.Fault("RunPodSandbox", "1*hang->ok")
+		if err := r.fake.Fault("RunPodSandbox", "1*hang->ok"); err != nil {
+			t.Fatal(err)
+		}
 		r.create(pod("stuck", box("app", runs)))
 		r.create(pod("free", box("app", runs)))
 		r.phase("free", v1.PodRunning)

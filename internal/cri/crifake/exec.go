@@ -247,7 +247,7 @@ func (s streams) PortForward(ctx context.Context, id string, port int32, stream 
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // nothing to do about it
+	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	go func() {
 		_, _ = io.Copy(conn, stream)

@@ -2,6 +2,7 @@ package crifake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -241,7 +242,8 @@ func (p *process) open(path string, flag int, perm os.FileMode) (*os.File, error
 }
 
 func inContainer(err error, path string) error {
-	if pe, ok := err.(*os.PathError); ok {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
 		return &os.PathError{Op: pe.Op, Path: path, Err: pe.Err}
 	}
 	return err

@@ -42,10 +42,8 @@ type Store struct {
 // Collect chooses images to remove: unused, not pinned, the least recently used first, then the longest known.
 func Collect(now time.Time, store Store, t Thresholds) Collection {
 	var c Collection
-	disk, used := store.Disk, 100
-	if disk.Capacity > 0 {
-		used = 100 - int(disk.Available*100/disk.Capacity)
-		if used >= t.High {
+	if disk := store.Disk; disk.Capacity > 0 {
+		if used := 100 - int(disk.Available*100/disk.Capacity); used >= t.High {
 			c.Wanted = max(disk.Capacity*int64(100-t.Low)/100-disk.Available, 0)
 		}
 	}

@@ -20,7 +20,7 @@ func (r *reader) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow log file %q: %w", r.path, err)
 	}
-	defer watch.Close() //nolint:errcheck // nothing is lost
+	defer watch.Close()
 	// The directory tells of the new file as well; events of the other files in it are left out below.
 	real, err := filepath.EvalSymlinks(r.path)
 	if err != nil {

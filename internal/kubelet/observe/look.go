@@ -118,15 +118,15 @@ func (w *Watcher) container(ctx context.Context, c *runtimeapi.Container) (seen 
 }
 
 // remember notes what was seen, and drops what the runtime has forgotten.
-func (w *Watcher) remember(uid types.UID, print string, list []*runtimeapi.Container) {
+func (w *Watcher) remember(uid types.UID, fingerprint string, list []*runtimeapi.Container) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if print == "" {
+	if fingerprint == "" {
 		delete(w.marks, uid)
 		return
 	}
 	m := w.marks[uid]
-	m.print = print
+	m.fingerprint = fingerprint
 	w.marks[uid] = m
 	for _, c := range list {
 		if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {

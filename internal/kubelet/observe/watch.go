@@ -49,8 +49,8 @@ type Watcher struct {
 
 // mark is a fingerprint of a Pod's records, and when somebody was last told of the Pod.
 type mark struct {
-	print string
-	rung  time.Time
+	fingerprint string
+	rung        time.Time
 }
 
 // New returns a Watcher; Run makes it watch.
@@ -164,15 +164,15 @@ func (w *Watcher) list(ctx context.Context, audit bool) {
 			prints[uid] = ""
 		}
 	}
-	for uid, print := range prints {
+	for uid, fingerprint := range prints {
 		m := w.marks[uid]
-		if m.print == print {
+		if m.fingerprint == fingerprint {
 			continue
 		}
 		if audit && now.Sub(m.rung) > 2*time.Second {
 			w.missed.Add(1)
 		}
-		if m.rung = now; print == "" {
+		if m.rung = now; fingerprint == "" {
 			delete(w.marks, uid)
 		} else {
 			w.marks[uid] = m

@@ -2,6 +2,7 @@ package podexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -28,15 +29,15 @@ func (c *call) lifecycle(ctx context.Context, m podplan.Member, id string, h *v1
 		}
 		out, errOut, err := c.h.d.Runtime.ExecSync(ctx, id, h.Exec.Command, limit)
 		if err != nil {
-			return fmt.Errorf("Exec lifecycle hook (%v) %s - error: %v, message: %q", h.Exec.Command, who, err, string(out)+string(errOut)) //nolint:staticcheck // upstream's text
+			return fmt.Errorf("Exec lifecycle hook (%v) %s - error: %w, message: %q", h.Exec.Command, who, err, string(out)+string(errOut))
 		}
 	case h.HTTPGet != nil:
 		if err := c.httpHook(ctx, m, h.HTTPGet); err != nil {
-			return fmt.Errorf("HTTP lifecycle hook (%s) %s - error: %v", h.HTTPGet.Path, who, err) //nolint:staticcheck // upstream's text
+			return fmt.Errorf("HTTP lifecycle hook (%s) %s - error: %w", h.HTTPGet.Path, who, err)
 		}
 	case h.Sleep != nil:
 		if err := sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second); err != nil {
-			return fmt.Errorf("Sleep lifecycle hook (%d) %s - error: %v", h.Sleep.Seconds, who, err) //nolint:staticcheck // upstream's text
+			return fmt.Errorf("Sleep lifecycle hook (%d) %s - error: %w", h.Sleep.Seconds, who, err)
 		}
 	}
 	return nil
@@ -84,7 +85,7 @@ func (c *call) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGetActi
 	}
 	defer resp.Body.Close()
 	_, err = io.CopyN(io.Discard, resp.Body, 10<<10)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return err

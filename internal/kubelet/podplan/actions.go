@@ -58,6 +58,7 @@ type Kill struct {
 	Event    string        // text of the Killing event
 	Cause    string        // for the journal
 	Hook     bool          // run preStop
+	Last     bool          // the Pod ends with it
 }
 
 // Stop stops containers side by side.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 )
 
 // Hash tells one definition of a container from another: name and image, spelt as upstream's kubelet does, so that containers survive a change of kubelet.

@@ -93,13 +93,14 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 			continue
 		}
 		again := cause == "changed" || Restarts(in.Pod, m, 1)
+		last := !again && lastToRun(in, m.Name)
 		switch {
 		case again:
 			text += ", will be restarted"
-		case lastToRun(in, m.Name):
-			text = "Stopping container " + m.Name // the Pod ends with it
+		case last:
+			text = "Stopping container " + m.Name
 		}
-		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause, Hook: true})
+		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause, Hook: true, Last: last})
 		if !again || !box.Ready || in.Facts.Furnished.IsZero() {
 			continue
 		}

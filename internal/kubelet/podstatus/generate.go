@@ -1,6 +1,8 @@
 package podstatus
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -192,13 +194,11 @@ func addresses(in In, s *v1.PodStatus) {
 			s.HostIPs = append(s.HostIPs, v1.HostIP{IP: ip})
 		}
 	}
-	box := in.Seen.Sandbox()
-	if box == nil || !box.Ready {
-		return
-	}
-	ips := box.IPs
+	var ips []string
 	if in.Pod.Spec.HostNetwork {
 		ips = in.Node.HostIPs
+	} else if box := in.Seen.Sandbox(); box != nil && box.Ready && tried(in) {
+		ips = box.IPs
 	}
 	if len(ips) == 0 {
 		return
@@ -209,16 +209,34 @@ func addresses(in In, s *v1.PodStatus) {
 	}
 }
 
-// podResources shows what the Pod as a whole was given.
+// tried tells whether a container has been shown to run or to fail: before, upstream does not name the Pod's address.
+func tried(in In) bool {
+	return len(in.Waiting) > 0 || slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool { return in.begun(m.Name) != nil })
+}
+
+// podResources shows what the Pod as a whole was given: all of it as allocated, as resources only what its cgroup holds.
 func podResources(pod *v1.Pod, s *v1.PodStatus) {
 	requests := resource.PodRequests(pod, resource.PodResourcesOptions{ExcludeOverhead: true})
 	limits := resource.PodLimits(pod, resource.PodResourcesOptions{ExcludeOverhead: true})
 	s.Resources = &v1.ResourceRequirements{}
 	s.AllocatedResources = nil
 	if len(requests) > 0 {
-		s.Resources.Requests, s.AllocatedResources = requests, requests.DeepCopy()
+		s.AllocatedResources = requests
 	}
-	if len(limits) > 0 {
-		s.Resources.Limits = limits
+	s.Resources.Requests, s.Resources.Limits = inCgroup(requests), inCgroup(limits)
+}
+
+// inCgroup are those resources that cgroups account for: CPU, memory and huge pages; nil when there are none.
+func inCgroup(all v1.ResourceList) v1.ResourceList {
+	var out v1.ResourceList
+	for name, q := range all {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory && !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+			continue
+		}
+		if out == nil {
+			out = v1.ResourceList{}
+		}
+		out[name] = q.DeepCopy()
 	}
+	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -180,5 +181,50 @@ func TestRecordsOnlyTheAPIHas(t *testing.T) {
 	}
 	if seen.Latest("never") != nil || seen.Latest("there").State != podplan.Running {
 		t.Errorf("%+v", seen)
+	}
+}
+
+func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
+	in := running(aPod("a"))
+	list := func(names ...v1.ResourceName) v1.ResourceList {
+		out := v1.ResourceList{}
+		for _, n := range names {
+			out[n] = resource.MustParse("1")
+		}
+		return out
+	}
+	all := list(v1.ResourceCPU, v1.ResourceMemory, "hugepages-2Mi", v1.ResourceEphemeralStorage, "example.com/widget")
+	held := list(v1.ResourceCPU, v1.ResourceMemory, "hugepages-2Mi")
+	in.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
+	s := podstatus.Generate(in)
+	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: held, Limits: held}, s.Resources); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(all, s.AllocatedResources); diff != "" {
+		t.Error(diff)
+	}
+	in.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list("example.com/widget")}
+	if s := podstatus.Generate(in); s.Resources.Requests != nil || s.Resources.Limits != nil || len(s.AllocatedResources) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAddressIsToldWithTheFirstContainer(t *testing.T) {
+	in := running(aPod("a"))
+	in.Hooking = map[string]bool{"a": true}
+	if s := podstatus.Generate(in); s.PodIP != "" || condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionTrue {
+		t.Errorf("while its postStart hook runs: %+v", s)
+	}
+	in.Hooking = nil
+	if s := podstatus.Generate(in); s.PodIP != "10.0.0.9" {
+		t.Errorf("once it runs: %q", s.PodIP)
+	}
+	in.Seen.Containers, in.Waiting = nil, map[string]podstatus.Why{"a": {Reason: "ErrImagePull"}}
+	if s := podstatus.Generate(in); s.PodIP != "10.0.0.9" {
+		t.Errorf("when it cannot run: %q", s.PodIP)
+	}
+	in.Pod.Spec.HostNetwork, in.Waiting, in.Seen = true, nil, podplan.Observed{}
+	if s := podstatus.Generate(in); s.PodIP != "192.0.2.1" {
+		t.Errorf("on the host's network it is known from the start: %q", s.PodIP)
 	}
 }

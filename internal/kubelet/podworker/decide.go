@@ -79,7 +79,7 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 	in.Facts = *f
 	if end := podplan.Ending(*in); end != nil && f.StopAsked.IsZero() {
 		f.StopAsked = in.Now
-		w.life.ended = end.Cause == podplan.Finished
+		w.life.ended = end.Cause == podplan.Finished && !w.life.killed
 		w.put(journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
 		if end.Reason == podplan.DeadlineReason {
 			w.pool.d.Events.Deadline(in.Pod, end.Reason, end.Message)

@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -89,6 +90,8 @@ func (w *worker) account(ctx context.Context, r result) {
 	for _, a := range r.done {
 		delete(w.life.tries, tryName(a))
 		switch a := a.(type) {
+		case podplan.Stop:
+			w.life.killed = slices.ContainsFunc(a.Kills, func(k podplan.Kill) bool { return k.Last })
 		case podplan.Furnish:
 			w.life.facts.Furnished = now
 		case podplan.Release:

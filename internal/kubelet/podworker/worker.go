@@ -53,6 +53,7 @@ type life struct {
 	waitOf  map[string]string        // id of the container that is said of; empty for none
 	told    told
 	ended   bool    // this very look found that the containers have ended by themselves
+	killed  bool    // the Pod's last container was stopped for its health: its end needs no status of its own
 	objects bool    // volumes have to be brought up to date
 	about   *v1.Pod // whose labels and annotations they show
 	over    bool    // the plan is done: nothing is left to do for this wish

@@ -10,11 +10,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 )
-
-type portforwardDialer = httpstream.Dialer
 
 // lockedBuffer is written by a stream and read by the test.
 type lockedBuffer struct {

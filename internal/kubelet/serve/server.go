@@ -89,6 +89,8 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := srv.Shutdown(short); err != nil {
 		_ = srv.Close()
 	}
-	<-failed
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("kubelet server: %w", err)
+	}
 	return nil
 }

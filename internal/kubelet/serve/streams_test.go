@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // the type that client-go's port forwarder takes
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
@@ -102,7 +103,9 @@ func TestAttach(t *testing.T) {
 			w.soon("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
 			cancel()
 			_ = typed.Close()
-			<-done
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("a client that leaves ends with %v", err)
+			}
 		})
 	}
 }
@@ -181,7 +184,7 @@ func TestPortForward(t *testing.T) {
 	}
 }
 
-func forwarder(t *testing.T, d portforwardDialer) *portforward.PortForwarder {
+func forwarder(t *testing.T, d httpstream.Dialer) *portforward.PortForwarder {
 	t.Helper()
 	stop, ready := make(chan struct{}), make(chan struct{})
 	f, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{"0:8080"}, stop, ready, io.Discard, io.Discard)
@@ -192,7 +195,9 @@ func forwarder(t *testing.T, d portforwardDialer) *portforward.PortForwarder {
 	go func() { done <- f.ForwardPorts() }()
 	t.Cleanup(func() {
 		close(stop)
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("forwarding that is stopped ends with %v", err)
+		}
 	})
 	select {
 	case <-ready:

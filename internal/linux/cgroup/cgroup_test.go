@@ -18,12 +18,19 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fixture lays out a directory as the kernel shows a cgroup tree.
 func fixture(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		os.MkdirAll(filepath.Dir(path), 0o755)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +241,7 @@ func TestRemoveForReal(t *testing.T) {
 			}
 			inside, bystander := sleeper(t), sleeper(t)
 			for _, dir := range dirs {
-				os.MkdirAll(dir, 0o755) // as the runtime does
+				must(t, os.MkdirAll(dir, 0o755)) // as the runtime does
 				if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(inside)), 0); err != nil {
 					t.Fatal(err)
 				}
@@ -273,8 +280,8 @@ func sleeper(t *testing.T) int {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { c.Wait(); close(done) }()
-	t.Cleanup(func() { c.Process.Kill(); <-done })
+	go func() { _ = c.Wait(); close(done) }()
+	t.Cleanup(func() { _ = c.Process.Kill(); <-done })
 	return c.Process.Pid
 }
 

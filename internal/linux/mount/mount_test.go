@@ -19,9 +19,16 @@ func needRoot(t *testing.T) mount.Mounter {
 	return mount.Mounter{}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTmpfs(t *testing.T) {
 	m, dir := needRoot(t), t.TempDir()
-	t.Cleanup(func() { m.Unmount(dir) })
+	t.Cleanup(func() { must(t, m.Unmount(dir)) })
 	if on, err := m.IsMountPoint(dir); on || err != nil {
 		t.Fatal(on, err)
 	}
@@ -54,13 +61,13 @@ func TestTmpfs(t *testing.T) {
 func TestBindAndUnder(t *testing.T) {
 	m, root := needRoot(t), t.TempDir()
 	source, target := filepath.Join(root, "source"), filepath.Join(root, "a/target")
-	os.Mkdir(source, 0o755)
-	os.MkdirAll(target, 0o755)
-	os.WriteFile(source+"/f", []byte("x"), 0o600)
+	must(t, os.Mkdir(source, 0o755))
+	must(t, os.MkdirAll(target, 0o755))
+	must(t, os.WriteFile(source+"/f", []byte("x"), 0o600))
 	t.Cleanup(func() {
 		points, _ := m.Under(root)
 		for _, p := range points {
-			m.Unmount(p)
+			must(t, m.Unmount(p))
 		}
 	})
 	if err := m.Bind(source, target, true); err != nil {
@@ -81,7 +88,7 @@ func TestBindAndUnder(t *testing.T) {
 		t.Errorf("%v %v, want the latest first: %s, %s", points, err, over, target)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	os.Symlink(root, link)
+	must(t, os.Symlink(root, link))
 	if points, err := m.Under(link); err != nil || len(points) != 2 || points[0] != link+"/a" {
 		t.Errorf("by a link: %v %v", points, err)
 	}
@@ -97,13 +104,13 @@ func TestOpenBeneath(t *testing.T) {
 		OpenBeneath(root, sub string, mkdir os.FileMode) (int, error)
 	}{"kernel": mount.Mounter{}, "plain": mount.Plain{}} {
 		root := t.TempDir()
-		os.MkdirAll(root+"/dir/sub", 0o755)
-		os.WriteFile(root+"/file", []byte("x"), 0o600)
-		os.Symlink("dir", root+"/in")
-		os.Symlink(outside, root+"/out")
-		os.Symlink("../..", root+"/dir/up")
-		os.Symlink("/proc/self/root/etc", root+"/magic")
-		os.Symlink("loop", root+"/loop")
+		must(t, os.MkdirAll(root+"/dir/sub", 0o755))
+		must(t, os.WriteFile(root+"/file", []byte("x"), 0o600))
+		must(t, os.Symlink("dir", root+"/in"))
+		must(t, os.Symlink(outside, root+"/out"))
+		must(t, os.Symlink("../..", root+"/dir/up"))
+		must(t, os.Symlink("/proc/self/root/etc", root+"/magic"))
+		must(t, os.Symlink("loop", root+"/loop"))
 		for _, tc := range []struct {
 			sub string
 			mk  os.FileMode
@@ -118,7 +125,7 @@ func TestOpenBeneath(t *testing.T) {
 			if tc.is == "" {
 				if err == nil {
 					t.Errorf("%s: %s is opened", name, tc.sub)
-					unix.Close(fd)
+					must(t, unix.Close(fd))
 				}
 				continue
 			}
@@ -127,15 +134,15 @@ func TestOpenBeneath(t *testing.T) {
 				continue
 			}
 			var got, want unix.Stat_t
-			unix.Fstat(fd, &got)
-			unix.Stat(filepath.Join(root, tc.is), &want)
+			must(t, unix.Fstat(fd, &got))
+			must(t, unix.Stat(filepath.Join(root, tc.is), &want))
 			if got.Ino != want.Ino || got.Dev != want.Dev {
 				t.Errorf("%s: %s opens something else than %s", name, tc.sub, tc.is)
 			}
 			if tc.mk != 0 && os.FileMode(got.Mode).Perm() != tc.mk {
 				t.Errorf("%s: %s made with mode %o, want %o", name, tc.sub, got.Mode&0o777, tc.mk)
 			}
-			unix.Close(fd)
+			must(t, unix.Close(fd))
 		}
 		if e, _ := os.ReadDir(outside); len(e) != 0 {
 			t.Errorf("%s: made outside: %v", name, e)
@@ -146,14 +153,17 @@ func TestOpenBeneath(t *testing.T) {
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
 	root := t.TempDir()
-	os.Symlink("/", root+"/out")
+	must(t, os.Symlink("/", root+"/out"))
 	before := count()
 	for range 50 {
 		if fd, err := (mount.Mounter{}).OpenBeneath(root, "a/b/c", 0o755); err == nil {
-			unix.Close(fd)
+			must(t, unix.Close(fd))
 		}
-		(mount.Mounter{}).OpenBeneath(root, "a/b/out/../../../out/x", 0o755)
-		(mount.Mounter{}).OpenBeneath(root, "out/x", 0o755)
+		for _, out := range []string{"a/b/out/../../../out/x", "out/x"} {
+			if _, err := (mount.Mounter{}).OpenBeneath(root, out, 0o755); err == nil {
+				t.Fatalf("%s is opened", out)
+			}
+		}
 	}
 	if after := count(); after > before+2 {
 		t.Errorf("%d descriptors before, %d after", before, after)

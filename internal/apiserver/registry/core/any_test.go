@@ -54,7 +54,7 @@ func throughRules(k kind.Kind, a, b runtime.Object) error {
 		}
 		r.Default(b)
 	}
-	create(k, a.DeepCopyObject())
+	_, _, _ = create(k, a.DeepCopyObject()) // most are refused; none may panic
 	if r.BeginUpdate != nil {
 		if done, err := r.BeginUpdate(ctx, b.DeepCopyObject(), a, true); err == nil {
 			done(false)

@@ -14,25 +14,32 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
 
+// The kind is deprecated for those who write clients, not for who serves them.
+type (
+	oldEndpoints     = v1.Endpoints      //nolint:staticcheck // served as upstream does
+	oldEndpointsList = v1.EndpointsList  //nolint:staticcheck // served as upstream does
+	oldSubset        = v1.EndpointSubset //nolint:staticcheck // served as upstream does
+)
+
 func endpoints() kind.Kind {
-	t := types[v1.Endpoints, v1.EndpointsList]()
+	t := types[oldEndpoints, oldEndpointsList]()
 	t.NoGenerate = true
 	return kind.Kind{
 		Version: "v1", Resource: "endpoints", Singular: "endpoints", Kind: "Endpoints",
 		Names: kind.Names{Short: []string{"ep"}},
 		Types: t,
 		Rules: kind.Rules{
-			Default:  func(o runtime.Object) { defaultEndpoints(o.(*v1.Endpoints)) },
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateEndpoints(o.(*v1.Endpoints)) },
+			Default:  func(o runtime.Object) { defaultEndpoints(o.(*oldEndpoints)) },
+			Validate: func(_ context.Context, o runtime.Object) field.ErrorList { return validateEndpoints(o.(*oldEndpoints)) },
 			ValidateUpdate: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
-				return validateEndpoints(o.(*v1.Endpoints))
+				return validateEndpoints(o.(*oldEndpoints))
 			},
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
 		},
 		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Endpoints", v1.Endpoints{}.SwaggerDoc()["subsets"]), column.Age()},
-			Row: row(func(e *v1.Endpoints, opt kind.RowOptions) []any {
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Endpoints", oldEndpoints{}.SwaggerDoc()["subsets"]), column.Age()},
+			Row: row(func(e *oldEndpoints, opt kind.RowOptions) []any {
 				const shown = 3
 				return []any{e.Name, column.Few(endpointTexts(e), shown), column.Since(e.CreationTimestamp, opt.Now)}
 			}),
@@ -40,7 +47,7 @@ func endpoints() kind.Kind {
 	}
 }
 
-func defaultEndpoints(e *v1.Endpoints) {
+func defaultEndpoints(e *oldEndpoints) {
 	for i := range e.Subsets {
 		for j := range e.Subsets[i].Ports {
 			if e.Subsets[i].Ports[j].Protocol == "" {
@@ -51,7 +58,7 @@ func defaultEndpoints(e *v1.Endpoints) {
 }
 
 // endpointTexts are the ready addresses, each with each port of its subset.
-func endpointTexts(e *v1.Endpoints) []string {
+func endpointTexts(e *oldEndpoints) []string {
 	var out []string
 	for _, s := range e.Subsets {
 		if len(s.Ports) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
-func validateEndpoints(e *v1.Endpoints) field.ErrorList {
+func validateEndpoints(e *oldEndpoints) field.ErrorList {
 	var errs field.ErrorList
 	for i := range e.Subsets {
 		s, path := &e.Subsets[i], field.NewPath("subsets").Index(i)

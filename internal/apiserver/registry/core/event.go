@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,9 +40,9 @@ func events() kind.Kind {
 			},
 			ValidateName: func(name string, prefix bool) []string {
 				if prefix {
-					return path.ValidatePathSegmentName(name, true)
+					return content.IsPathSegmentPrefix(name)
 				}
-				return path.ValidatePathSegmentName(name, false)
+				return content.IsPathSegmentName(name)
 			},
 			Fields:                   func(o runtime.Object) fields.Set { return eventFields(o.(*v1.Event)) },
 			AllowCreateOnUpdate:      true,

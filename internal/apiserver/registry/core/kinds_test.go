@@ -60,7 +60,7 @@ func TestRows(t *testing.T) {
 	q := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Status: v1.ResourceQuotaStatus{
 		Hard: v1.ResourceList{"pods": resource.MustParse("5"), "limits.cpu": resource.MustParse("2")}, Used: v1.ResourceList{"pods": resource.MustParse("1")},
 	}}
-	ep := &v1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "ep"}, Subsets: []v1.EndpointSubset{{
+	ep := &oldEndpoints{ObjectMeta: metav1.ObjectMeta{Name: "ep"}, Subsets: []oldSubset{{
 		Addresses: []v1.EndpointAddress{{IP: "1.1.1.1"}, {IP: "1.1.1.2"}}, Ports: []v1.EndpointPort{{Port: 80}, {Port: 443}},
 	}}}
 	c := &v1.PersistentVolumeClaim{

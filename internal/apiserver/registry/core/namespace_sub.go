@@ -197,6 +197,6 @@ func terminate(ns *v1.Namespace, options *metav1.DeleteOptions, now metav1.Time)
 			ns.Finalizers = slices.DeleteFunc(ns.Finalizers, func(f string) bool { return f == finalizer })
 		}
 	}
-	wish(metav1.FinalizerOrphanDependents, metav1.DeletePropagationOrphan, options.OrphanDependents)
+	wish(metav1.FinalizerOrphanDependents, metav1.DeletePropagationOrphan, options.OrphanDependents) //nolint:staticcheck // clients still send it
 	wish(metav1.FinalizerDeleteDependents, metav1.DeletePropagationForeground, nil)
 }

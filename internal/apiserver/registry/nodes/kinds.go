@@ -68,17 +68,22 @@ func Default(n *v1.Node) {
 
 // drop removes fields whose feature is off or gone, unless they are stored already.
 func drop(n, old *v1.Node) {
-	if old == nil || old.Spec.ConfigSource == nil {
-		n.Spec.ConfigSource = nil
+	if old == nil || configSource(old) == nil {
+		n.Spec.ConfigSource = nil //nolint:staticcheck // dropped because it is gone
 	}
 	if old == nil || old.Spec.PodPreemptionPolicy == nil {
 		n.Spec.PodPreemptionPolicy = nil
 	}
 }
 
+// configSource is the field of a feature that is gone.
+func configSource(n *v1.Node) *v1.NodeConfigSource {
+	return n.Spec.ConfigSource //nolint:staticcheck // still read, to keep and to warn of
+}
+
 func warn(n *v1.Node) []string {
 	var out []string
-	if n.Spec.ConfigSource != nil {
+	if configSource(n) != nil {
 		out = append(out, "spec.configSource: the feature is no longer supported")
 	}
 	if n.Spec.DoNotUseExternalID != "" {

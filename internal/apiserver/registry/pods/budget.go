@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	stderrors "errors"
 	"fmt"
 	"time"
 
@@ -96,9 +97,9 @@ func Take(b *policyv1.PodDisruptionBudget, pod string, now metav1.Time) error {
 	case b.Status.ObservedGeneration < b.Generation:
 		return tryLater(b.Name)
 	case b.Status.DisruptionsAllowed < 0:
-		return errors.NewForbidden(gr, b.Name, fmt.Errorf("pdb disruptions allowed is negative"))
+		return errors.NewForbidden(gr, b.Name, stderrors.New("pdb disruptions allowed is negative"))
 	case len(b.Status.DisruptedPods) > maxDisruptedPods:
-		return errors.NewForbidden(gr, b.Name, fmt.Errorf(budgetsUnconfirmed))
+		return errors.NewForbidden(gr, b.Name, stderrors.New(budgetsUnconfirmed))
 	case b.Status.DisruptionsAllowed == 0:
 		return refused(b)
 	}

@@ -125,7 +125,12 @@ func start() error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	world.cleanup = append(world.cleanup, func() { cancel(); <-done })
+	world.cleanup = append(world.cleanup, func() {
+		cancel()
+		if err := <-done; err != nil {
+			fmt.Fprintln(os.Stderr, "the server ended:", err)
+		}
+	})
 	select {
 	case <-s.Ready():
 	case err := <-done:

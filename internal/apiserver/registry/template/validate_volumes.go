@@ -22,8 +22,8 @@ func (j *judge) volumes(path *field.Path) {
 	for i := range j.spec.Volumes {
 		v, at := &j.spec.Volumes[i], path.Index(i)
 		j.volume(v, at)
-		switch {
-		case v.Name == "":
+		switch v.Name {
+		case "":
 			j.required(at.Child("name"), "")
 		default:
 			if m := validation.IsDNS1123Label(v.Name); len(m) > 0 {

@@ -3,6 +3,7 @@ package pull
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -96,8 +97,12 @@ func New(d Deps) *Puller {
 func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) {
 	t := newTale(p.d, &r)
 	name, err := image.Normalize(t.image)
+	var no *reason.Refusal
+	if errors.As(err, &no) {
+		return "", p.refuse(t, no, "InspectFailed", time.Time{})
+	}
 	if err != nil {
-		return "", p.refuse(t, err.(*reason.Refusal), "InspectFailed", time.Time{})
+		return "", err
 	}
 	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: t.image, RuntimeHandler: r.Handler, Annotations: r.Pod.Annotations}
 	found, err := p.d.Images.ImageStatus(ctx, spec, false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +40,10 @@ func (runtime) ExecSync(ctx context.Context, _ string, cmd []string, timeout tim
 	case "loud":
 		return []byte(strings.Repeat("x", 20<<10)), nil, nil
 	default:
-		var code int
-		fmt.Sscanf(word, "exit-%d", &code)
+		code, err := strconv.Atoi(strings.TrimPrefix(word, "exit-"))
+		if err != nil {
+			return nil, nil, err
+		}
 		return []byte("out "), []byte("err"), utilexec.CodeExitError{Err: errors.New("exit"), Code: code}
 	}
 }

@@ -29,7 +29,11 @@ func serve(t *testing.T, register func(*grpc.Server)) int32 {
 	l, port := listen(t)
 	s := grpc.NewServer()
 	register(s)
-	go s.Serve(l)
+	go func() {
+		if err := s.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
 	t.Cleanup(s.Stop)
 	return port
 }

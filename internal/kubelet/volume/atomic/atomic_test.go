@@ -14,6 +14,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/atomic"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func files(pairs ...string) volume.Payload {
 	p := volume.Payload{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -38,14 +45,14 @@ func seen(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			t.Fatalf("a link to nowhere: %v", err)
 		}
-		filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				b, _ := os.ReadFile(path)
 				rel, _ := filepath.Rel(root, path)
 				out[filepath.Join(e.Name(), rel)] = string(b)
 			}
 			return err
-		})
+		}))
 	}
 	return out
 }
@@ -141,29 +148,29 @@ func TestFailedFinishChangesNothing(t *testing.T) {
 func TestAfterACrash(t *testing.T) {
 	leave := map[string]func(dir string){
 		"files half written": func(dir string) {
-			os.MkdirAll(filepath.Join(dir, "..2026_01_01_00_00_00.1/sub"), 0o755)
-			os.WriteFile(filepath.Join(dir, "..2026_01_01_00_00_00.1/a"), []byte("ne"), 0o600)
+			must(t, os.MkdirAll(filepath.Join(dir, "..2026_01_01_00_00_00.1/sub"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, "..2026_01_01_00_00_00.1/a"), []byte("ne"), 0o600))
 		},
 		"link made, not renamed": func(dir string) {
-			os.Mkdir(filepath.Join(dir, "..2026_01_01_00_00_00.1"), 0o755)
-			os.Symlink("..2026_01_01_00_00_00.1", filepath.Join(dir, "..data_tmp"))
+			must(t, os.Mkdir(filepath.Join(dir, "..2026_01_01_00_00_00.1"), 0o755))
+			must(t, os.Symlink("..2026_01_01_00_00_00.1", filepath.Join(dir, "..data_tmp")))
 		},
 		"renamed, readers' links not made": func(dir string) {
 			d := filepath.Join(dir, "..2026_01_01_00_00_00.1")
-			os.Mkdir(d, 0o755)
+			must(t, os.Mkdir(d, 0o755))
 			for name, text := range map[string]string{"a": "old", "z": "new"} {
-				os.WriteFile(filepath.Join(d, name), []byte(text), 0o644)
+				must(t, os.WriteFile(filepath.Join(d, name), []byte(text), 0o644))
 			}
-			os.Symlink(filepath.Base(d), filepath.Join(dir, "..data_tmp"))
-			os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data"))
+			must(t, os.Symlink(filepath.Base(d), filepath.Join(dir, "..data_tmp")))
+			must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 		},
 		"data points to nothing": func(dir string) {
 			os.Remove(filepath.Join(dir, "..data"))
-			os.Symlink("..gone", filepath.Join(dir, "..data"))
+			must(t, os.Symlink("..gone", filepath.Join(dir, "..data")))
 		},
 		"file cut short": func(dir string) {
 			d, _ := filepath.EvalSymlinks(filepath.Join(dir, "..data"))
-			os.WriteFile(filepath.Join(d, "a"), nil, 0o644)
+			must(t, os.WriteFile(filepath.Join(d, "a"), nil, 0o644))
 		},
 	}
 	for name, damage := range leave {
@@ -187,22 +194,22 @@ func TestAfterACrash(t *testing.T) {
 func TestEscape(t *testing.T) {
 	outside := t.TempDir()
 	precious := filepath.Join(outside, "precious")
-	os.WriteFile(precious, []byte("mine"), 0o600)
+	must(t, os.WriteFile(precious, []byte("mine"), 0o600))
 	for name, attack := range map[string]func(dir string){
 		"..data leads out": func(dir string) {
 			os.Remove(filepath.Join(dir, "..data"))
-			os.Symlink(outside, filepath.Join(dir, "..data"))
+			must(t, os.Symlink(outside, filepath.Join(dir, "..data")))
 		},
 		"..data leads up": func(dir string) {
 			os.Remove(filepath.Join(dir, "..data"))
-			os.Symlink("..", filepath.Join(dir, "..data"))
+			must(t, os.Symlink("..", filepath.Join(dir, "..data")))
 		},
 		"a name leads out": func(dir string) {
 			os.Remove(filepath.Join(dir, "a"))
-			os.Symlink(precious, filepath.Join(dir, "a"))
+			must(t, os.Symlink(precious, filepath.Join(dir, "a")))
 		},
-		"a stale directory leads out": func(dir string) { os.Symlink(outside, filepath.Join(dir, "..2020_01_01_00_00_00.9")) },
-		"..data_tmp is a directory":   func(dir string) { os.MkdirAll(filepath.Join(dir, "..data_tmp", "x"), 0o755) },
+		"a stale directory leads out": func(dir string) { must(t, os.Symlink(outside, filepath.Join(dir, "..2020_01_01_00_00_00.9"))) },
+		"..data_tmp is a directory":   func(dir string) { must(t, os.MkdirAll(filepath.Join(dir, "..data_tmp", "x"), 0o755)) },
 	} {
 		dir := t.TempDir()
 		write(t, dir, files("a", "old"))

@@ -1,6 +1,7 @@
 package furnish_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -98,8 +99,19 @@ func start(t *testing.T, root string, m volume.Mounts, o *volumetest.Objects) *n
 			n.changed = append(n.changed, uid)
 		},
 	})
-	t.Cleanup(func() { n.Orphans(t.Context(), func(types.UID) bool { return false }) })
+	t.Cleanup(func() {
+		if _, err := n.Orphans(context.WithoutCancel(t.Context()), func(types.UID) bool { return false }); err != nil {
+			t.Error(err)
+		}
+	})
 	return n
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func podOf(volumes ...v1.Volume) *v1.Pod {
@@ -150,7 +162,7 @@ func TestLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.expect(t)
-	os.WriteFile(got["e"].Path+"/kept", []byte("x"), 0o600)
+	must(t, os.WriteFile(got["e"].Path+"/kept", []byte("x"), 0o600))
 
 	o.SetConfig("cfg", "a", "changed")
 	if err := n.Refresh(t.Context(), p); err != nil {
@@ -246,7 +258,7 @@ func TestReleaseSparesWhatIsMounted(t *testing.T) {
 	}
 	root, host := t.TempDir(), t.TempDir()
 	precious := filepath.Join(host, "precious")
-	os.WriteFile(precious, []byte("mine"), 0o600)
+	must(t, os.WriteFile(precious, []byte("mine"), 0o600))
 	n := start(t, root, mounts(), volumetest.NewObjects())
 	p := podOf(empty("e"), v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}})
 	got, err := n.Ensure(t.Context(), p)
@@ -254,7 +266,7 @@ func TestReleaseSparesWhatIsMounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := filepath.Join(got["e"].Path, "bind")
-	os.Mkdir(inside, 0o755)
+	must(t, os.Mkdir(inside, 0o755))
 	if err := mounts().Bind(host, inside, false); err != nil {
 		t.Fatal(err)
 	}
@@ -286,10 +298,10 @@ func TestSubPath(t *testing.T) {
 	}
 	vol := got["v"].Path
 	outside := t.TempDir()
-	os.Symlink(outside, filepath.Join(vol, "out"))
-	os.Symlink("../../../..", filepath.Join(vol, "up"))
-	os.Symlink("real", filepath.Join(vol, "in"))
-	os.Mkdir(filepath.Join(vol, "real"), 0o700)
+	must(t, os.Symlink(outside, filepath.Join(vol, "out")))
+	must(t, os.Symlink("../../../..", filepath.Join(vol, "up")))
+	must(t, os.Symlink("real", filepath.Join(vol, "in")))
+	must(t, os.Mkdir(filepath.Join(vol, "real"), 0o700))
 	for i, tc := range []struct {
 		path string
 		ok   bool
@@ -300,7 +312,7 @@ func TestSubPath(t *testing.T) {
 		case tc.ok && err != nil:
 			t.Errorf("%s: %v", tc.path, err)
 		case tc.ok:
-			os.WriteFile(filepath.Join(at, "f"), nil, 0o600)
+			must(t, os.WriteFile(filepath.Join(at, "f"), nil, 0o600))
 			if _, err := os.Stat(filepath.Join(vol, tc.path, "f")); err != nil {
 				t.Errorf("%s is not what is at %s: %v", tc.path, at, err)
 			}

@@ -2,7 +2,6 @@ package furnish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +40,7 @@ func (f *Furnisher) pin(s SubPath, at string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // opened for its path only: nothing can be lost
 	source := fmt.Sprintf("/proc/self/fd/%d", fd)
 	now, err := os.Stat(source)
 	if err != nil {
@@ -77,5 +76,8 @@ func target(at string, dir bool) error {
 		return os.MkdirAll(at, 0o750)
 	}
 	file, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY, 0o640)
-	return errors.Join(err, file.Close())
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }

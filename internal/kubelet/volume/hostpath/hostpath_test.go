@@ -12,6 +12,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // row: CSI-17
 func TestCheck(t *testing.T) {
 	dir, err := os.MkdirTemp("", "hp") // a socket's path must be short
@@ -20,8 +27,8 @@ func TestCheck(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	at := func(name string) string { return filepath.Join(dir, name) }
-	os.Mkdir(at("dir"), 0o700)
-	os.WriteFile(at("file"), []byte("x"), 0o600)
+	must(t, os.Mkdir(at("dir"), 0o700))
+	must(t, os.WriteFile(at("file"), []byte("x"), 0o600))
 	l, err := net.Listen("unix", at("sock"))
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@
 package volumetest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,7 +78,11 @@ func (s Subject) life(t *testing.T, v *v1.Volume) {
 		return m
 	}
 	m := setUp()
-	t.Cleanup(func() { s.Type.TearDown(t.Context(), a.Dir) })
+	t.Cleanup(func() {
+		if err := s.Type.TearDown(context.WithoutCancel(t.Context()), a.Dir); err != nil {
+			t.Error(err)
+		}
+	})
 	if m.Name != v.Name || m.Path == "" && m.Image == "" {
 		t.Errorf("mounted %+v", m)
 	}
