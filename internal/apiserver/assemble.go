@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -41,7 +40,7 @@ func (b *builder) assemble() error {
 	}
 	if b.config.AggregatorOff {
 		prepared := own.PrepareRun()
-		b.server.run = prepared.RunWithContext
+		b.server.run, b.server.destroy = prepared.RunWithContext, own.Destroy
 		b.server.entrance.open(own.Handler)
 		return nil
 	}
@@ -53,7 +52,7 @@ func (b *builder) assemble() error {
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
 	}
-	b.server.run = func(ctx context.Context) error { return prepared.Run(ctx) }
+	b.server.run, b.server.destroy = prepared.Run, agg.GenericAPIServer.Destroy
 	b.server.entrance.open(agg.GenericAPIServer.Handler)
 	return nil
 }

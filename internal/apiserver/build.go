@@ -22,6 +22,7 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
@@ -64,7 +65,7 @@ func (b *builder) makeScheme() (err error) {
 	if b.kinds, err = Kinds(b.config, b.find); err != nil {
 		return err
 	}
-	b.scheme, err = scheme.New(b.kinds, journal.AddToScheme)
+	b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1)
 	return err
 }
 
@@ -137,7 +138,9 @@ func (b *builder) makeStorage() error {
 	if err := b.openEtcd(); err != nil {
 		return err
 	}
-	wrap := map[schema.GroupResource]func(rest.StandardStorage) rest.Storage{{Resource: "namespaces"}: core.WrapNamespaces}
+	wrap := map[schema.GroupResource]func(rest.StandardStorage) rest.Storage{
+		{Resource: "namespaces"}: core.WrapNamespaces, priorityClasses(): keepSystemClasses,
+	}
 	for gr, f := range b.access.Wrap {
 		wrap[gr] = f
 	}

@@ -22,6 +22,7 @@ type Server struct {
 	store    *store.Store
 	listener net.Listener
 	run      func(context.Context) error
+	destroy  func() // ends what the storages run; Run does so by itself
 	handler  http.Handler
 	ready    chan struct{}
 	closed   sync.Once
@@ -58,6 +59,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 
 // Run serves until ctx ends, then stops gracefully: requests in flight are answered, watches end, etcd closes last.
 func (s *Server) Run(ctx context.Context) error {
+	s.destroy = nil
 	defer s.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -83,6 +85,9 @@ func (s *Server) Close() {
 	s.closed.Do(func() {
 		if s.listener != nil {
 			s.listener.Close()
+		}
+		if s.destroy != nil {
+			s.destroy()
 		}
 		if s.store != nil {
 			s.store.Close()
