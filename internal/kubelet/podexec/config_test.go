@@ -19,9 +19,11 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
 func TestExpand(t *testing.T) {
@@ -97,6 +99,61 @@ func aCall(t *testing.T, p *ports, pod *v1.Pod) *call {
 
 func aPod(c v1.Container) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{"l": "v"}}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
+}
+
+func TestEnvFromTakesAnyKey(t *testing.T) {
+	c := v1.Container{Name: "c", EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "cfg"}}}}}
+	call := aCall(t, &ports{objects: objects{"cfg": {"ok": "1", "1bad": "2", "with-dash": "3", "with.dot": "4"}}}, aPod(c))
+	m, _ := podplan.MemberOf(call.pod, "c")
+	env, err := call.env(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1bad", "ok", "with-dash", "with.dot"}, env.names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// puller notes what it is asked for; the images of missing are not there.
+type puller struct {
+	asked   []string
+	missing string
+}
+
+func (p *puller) Ensure(_ context.Context, r pull.Request) (string, error) {
+	name := r.Image
+	if r.Container != nil {
+		name = r.Container.Image
+	}
+	p.asked = append(p.asked, strings.Join(strings.Fields(name+" "+string(r.Policy)+" "+r.FieldPath), " "))
+	if name == p.missing {
+		return "", &reason.Refusal{Code: reason.ErrImagePull, Detail: "no"}
+	}
+	return "sha256:" + name, nil
+}
+
+func TestImageVolumesArePulledBeforeTheContainersImage(t *testing.T) {
+	c := v1.Container{Name: "c", Image: "own", VolumeMounts: []v1.VolumeMount{{Name: "i", MountPath: "/i"}, {Name: "d", MountPath: "/d"}, {Name: "i", MountPath: "/j"}}}
+	p, pulls := &ports{}, &puller{}
+	call := aCall(t, p, aPod(c))
+	call.h.d.Puller = pulls
+	call.bench.mounted = map[string]volume.Mounted{"i": {Image: "data", Pull: v1.PullAlways}, "d": {Path: "/vol"}, "other": {Image: "notmounted"}}
+	m, _ := podplan.MemberOf(call.pod, "c")
+	ref, err := call.allImages(t.Context(), m, nil)
+	if err != nil || ref != "sha256:own" || call.images["i"].Image != "sha256:data" || call.images["i"].UserSpecifiedImage != "data" {
+		t.Errorf("%q %v %v", ref, call.images, err)
+	}
+	if diff := cmp.Diff([]string{"data Always", "own spec.containers{c}"}, pulls.asked); diff != "" {
+		t.Error(diff)
+	}
+	pulls.missing = "data"
+	var no *reason.Refusal
+	if _, err := call.allImages(t.Context(), m, nil); !errors.As(err, &no) || no.Code != reason.ErrImagePull {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"Failed: Error: ErrImagePull"}, p.told); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestEnvironment(t *testing.T) {
@@ -300,6 +357,7 @@ func TestMounts(t *testing.T) {
 	}}
 	call := aCall(t, &ports{}, aPod(c))
 	call.bench.mounted = map[string]volume.Mounted{"v": {Path: "/vol"}, "i": {Image: "img"}}
+	call.images = map[string]*runtimeapi.ImageSpec{"i": {Image: "img"}}
 	m, _ := podplan.MemberOf(call.pod, "c")
 	env, err := call.env(t.Context(), m)
 	if err != nil {

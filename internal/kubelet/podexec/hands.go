@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -48,6 +49,7 @@ type call struct {
 	seen    podplan.Observed
 	bench   *bench
 	hooking func(container string, runs bool)
+	images  map[string]*runtimeapi.ImageSpec // of the image volumes that the container being started mounts, by volume
 }
 
 // Job is what actions are done to.

@@ -65,7 +65,7 @@ func (c *call) mount(ctx context.Context, m podplan.Member, i int, env *environm
 		RecursiveReadOnly: vm.ReadOnly && vm.RecursiveReadOnly != nil && *vm.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled,
 	}
 	if from.Image != "" {
-		out.HostPath, out.Image, out.ImageSubPath = "", &runtimeapi.ImageSpec{Image: from.Image}, sub
+		out.HostPath, out.Image, out.ImageSubPath = "", c.images[vm.Name], sub
 		return out, nil
 	}
 	if sub == "" {

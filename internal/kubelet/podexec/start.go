@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -27,7 +28,7 @@ func (c *call) start(ctx context.Context, a podplan.Start) error {
 	if err != nil {
 		return refuse(reason.CreateContainerConfigError, err)
 	}
-	ref, err := c.image(ctx, m, box)
+	ref, err := c.allImages(ctx, m, box)
 	if err != nil {
 		return err
 	}
@@ -104,15 +105,37 @@ func (c *call) attemptOf(sandbox string) uint32 {
 	return 0
 }
 
-// image makes sure of the container's image and returns the reference to make it from.
-func (c *call) image(ctx context.Context, m podplan.Member, box *runtimeapi.PodSandboxConfig) (string, error) {
+// allImages makes sure of the images that the container mounts and of its own, and returns the reference to make it from.
+func (c *call) allImages(ctx context.Context, m podplan.Member, box *runtimeapi.PodSandboxConfig) (string, error) {
 	handler, err := c.h.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
 	if err != nil {
 		return "", refuse(reason.CreateContainerConfigError, err)
 	}
-	return c.h.d.Puller.Ensure(ctx, pull.Request{
-		Pod: c.pod, Container: m.Container, FieldPath: events.FieldPath(c.pod, m.Name), Secrets: c.pullSecrets(ctx), Sandbox: box, Handler: handler,
-	})
+	r := pull.Request{Pod: c.pod, Secrets: c.pullSecrets(ctx), Sandbox: box, Handler: handler}
+	c.images = map[string]*runtimeapi.ImageSpec{}
+	for _, vm := range m.VolumeMounts {
+		if v := c.bench.mounted[vm.Name]; v.Image != "" && c.images[vm.Name] == nil {
+			if c.images[vm.Name], err = c.imageVolume(ctx, m, v, r); err != nil {
+				return "", err
+			}
+		}
+	}
+	r.Container, r.FieldPath = m.Container, events.FieldPath(c.pod, m.Name)
+	return c.h.d.Puller.Ensure(ctx, r)
+}
+
+// imageVolume makes sure of the image of a volume. When it is not there, the container cannot be made.
+func (c *call) imageVolume(ctx context.Context, m podplan.Member, v volume.Mounted, r pull.Request) (*runtimeapi.ImageSpec, error) {
+	r.Image, r.Policy = v.Image, v.Pull
+	ref, err := c.h.d.Puller.Ensure(ctx, r)
+	if err != nil {
+		var no *reason.Refusal
+		if errors.As(err, &no) {
+			c.h.d.Events.Failed(c.pod, m.Name, string(no.Code))
+		}
+		return nil, err
+	}
+	return &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: v.Image, RuntimeHandler: r.Handler, Annotations: c.pod.Annotations}, nil
 }
 
 // pullSecrets are the Pod's imagePullSecrets that exist; a missing one is told, and the pull is tried without it.
