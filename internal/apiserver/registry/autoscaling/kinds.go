@@ -18,7 +18,10 @@ import (
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{autoscalers()} }
+func Kinds() []kind.Kind {
+	k := autoscalers()
+	return []kind.Kind{k, older(k)}
+}
 
 func autoscalers() kind.Kind {
 	k := kind.Kind{

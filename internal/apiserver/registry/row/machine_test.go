@@ -39,6 +39,9 @@ type result struct {
 func newMachine(kinds []kind.Kind) *machine {
 	m := &machine{kinds: map[string]kind.Kind{}}
 	for _, k := range kinds {
+		if k.Types.Internal.Kind != "" {
+			continue // seen through conversions, which the scheme does
+		}
 		m.kinds[strings.Trim(k.Group+"/"+k.Version+"/"+k.Resource, "/")] = k
 	}
 	return m

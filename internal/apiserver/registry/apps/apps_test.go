@@ -1,0 +1,153 @@
+package apps
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func say(errs field.ErrorList) string {
+	var out []string
+	for _, e := range errs {
+		out = append(out, e.Error())
+	}
+	return strings.Join(out, "\n")
+}
+
+func podTemplate(edit ...func(*corev1.PodSpec)) corev1.PodTemplateSpec {
+	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
+	t.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	for _, f := range edit {
+		f(&t.Spec)
+	}
+	return t
+}
+
+func selector() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+}
+
+// TestClaimTemplatesAreVolumes: Pods of a StatefulSet may mount what its claim templates make, and nothing that nobody makes.
+//
+// row: API-44
+func TestClaimTemplatesAreVolumes(t *testing.T) {
+	set := func(claim, mount string) *appsv1.StatefulSet {
+		s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+		s.Spec.Selector = selector()
+		s.Spec.Template = podTemplate(func(p *corev1.PodSpec) {
+			p.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: mount, MountPath: "/data"}}
+		})
+		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: claim}}}
+		defaultStatefulSet(s)
+		return s
+	}
+	if got := say(checkStatefulSet(set("data", "data"), nil)); got != "" {
+		t.Error(got)
+	}
+	if got := say(checkStatefulSet(set("data", "other"), nil)); got != `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"` {
+		t.Error(got)
+	}
+	s := set("data", "data")
+	if c := s.Spec.VolumeClaimTemplates[0]; c.Kind != "PersistentVolumeClaim" || c.APIVersion != "v1" || c.Status.Phase != corev1.ClaimPending {
+		t.Error(c)
+	}
+	was := s.DeepCopy()
+	s.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"z": "z"}
+	if got := say(checkStatefulSet(s, was)); got != "spec: Forbidden: "+mayChange {
+		t.Error(got)
+	}
+}
+
+func TestStatefulSetMaxUnavailable(t *testing.T) {
+	for _, c := range []struct {
+		value intstr.IntOrString
+		want  string
+	}{
+		{intstr.FromInt32(2), ""},
+		{intstr.FromString("50%"), ""},
+		{intstr.FromInt32(0), "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0: cannot be 0"},
+		{intstr.FromString("101%"), "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%"},
+	} {
+		s := &appsv1.StatefulSet{}
+		s.Spec.Selector, s.Spec.Template = selector(), podTemplate()
+		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: &c.value}
+		defaultStatefulSet(s)
+		if got := say(checkStatefulSet(s, nil)); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.value, got, c.want)
+		}
+	}
+}
+
+// TestAnnotationsOfADeploymentCount: they are copied to ReplicaSets, so changing them is a new generation.
+func TestAnnotationsOfADeploymentCount(t *testing.T) {
+	rules := deployments().Rules
+	was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+	now := was.DeepCopy()
+	rules.PrepareUpdate(context.Background(), now, was)
+	if now.Generation != 3 {
+		t.Error(now.Generation)
+	}
+	now.Annotations = map[string]string{"a": "b"}
+	rules.PrepareUpdate(context.Background(), now, was)
+	if now.Generation != 4 {
+		t.Error(now.Generation)
+	}
+	now.Labels = map[string]string{"by": "status"}
+	if rules.PrepareStatus(context.Background(), now, was); now.Labels != nil {
+		t.Error("labels are not the status endpoint's to write")
+	}
+}
+
+// TestTemplateGenerationFollowsTheTemplate: clients cannot set the annotation, a changed template counts it up.
+func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
+	rules := daemonSets().Rules
+	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "9"}}}
+	rules.PrepareCreate(context.Background(), d)
+	for _, step := range []struct {
+		edit func(*appsv1.DaemonSet)
+		want string
+	}{
+		{func(*appsv1.DaemonSet) {}, "1"},
+		{func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeName = "n" }, "2"},
+		{func(d *appsv1.DaemonSet) { d.Annotations = nil; d.Spec.MinReadySeconds = 5 }, "2"},
+	} {
+		was := d.DeepCopy()
+		step.edit(d)
+		rules.PrepareUpdate(context.Background(), d, was)
+		if got := d.Annotations[appsv1.DeprecatedTemplateGeneration]; got != step.want {
+			t.Errorf("got %s, want %s", got, step.want)
+		}
+	}
+}
+
+func TestCollisionsNeverDecrease(t *testing.T) {
+	was := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(2))}}
+	now := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(1)), Replicas: 3, ReadyReplicas: 1, AvailableReplicas: 2}}
+	want := "status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas\nstatus.collisionCount: Invalid value: 1: cannot be decremented"
+	if got := say(checkDeploymentStatus(now, was)); got != want {
+		t.Error(got)
+	}
+}
+
+func TestRevisionDataIsKept(t *testing.T) {
+	rev := func(raw string) *appsv1.ControllerRevision {
+		c := &appsv1.ControllerRevision{Revision: 1}
+		c.Data.Raw = []byte(raw)
+		return c
+	}
+	if got := say(checkRevision(rev(""), nil)); got != "data: Required value: data is mandatory" {
+		t.Error(got)
+	}
+	if got := say(checkRevision(rev(`{"a":2}`), rev(`{"a":1}`))); !strings.HasSuffix(got, "field is immutable") {
+		t.Error(got)
+	}
+	if got := say(checkRevision(rev(`{"a":1}`), rev(`{"a":1}`))); got != "" {
+		t.Error(got)
+	}
+}
