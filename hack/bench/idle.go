@@ -37,12 +37,12 @@ func (b *bench) idle(ctx context.Context) error {
 	if err := sleep(ctx, settle); err != nil {
 		return err
 	}
-	before := processes(i.Dir)
+	before := processes(i.Traces())
 	if err := sleep(ctx, window); err != nil {
 		return err
 	}
 	var rows [][]string
-	for pid, u := range processes(i.Dir) {
+	for pid, u := range processes(i.Traces()) {
 		spent := float64(u.cpu-before[pid].cpu) / float64(window) * 100
 		rows = append(rows, []string{u.name, mib(u.rss), mib(u.anon), fmt.Sprintf("%.2f", spent)})
 	}
@@ -67,13 +67,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// processes are those whose command line names the instance's directory.
-func processes(dir string) map[string]usage {
+// processes are those whose command line names one of the instance's directories.
+func processes(traces []string) map[string]usage {
 	out := map[string]usage{}
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
-		if err != nil || !strings.Contains(string(raw), dir) {
+		if err != nil || !slices.ContainsFunc(traces, func(dir string) bool { return strings.Contains(string(raw), dir) }) {
 			continue
 		}
 		args := strings.Split(string(raw), "\x00")

@@ -2,6 +2,7 @@
 //
 //	recordings api            API requests, against an API server in this process
 //	recordings pods           lives of Pods, against `gantry up` (root)
+//	recordings docs           docs/DIFFERENCES.md from the last run of both
 //
 // Every difference of every unequal case goes to build/recordings-{api,pods}.txt.
 package main
@@ -63,6 +64,9 @@ func run(ctx context.Context, o options, what string) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
+	if what == "docs" {
+		return o.writeDocs("docs/DIFFERENCES.md")
+	}
 	log, err := os.Create(filepath.Join(o.out, "recordings-"+what+".log"))
 	if err != nil {
 		return err
@@ -76,9 +80,15 @@ func run(ctx context.Context, o options, what string) error {
 	case "pods":
 		report, err = runPods(ctx, o, log)
 	default:
-		return fmt.Errorf("say what to replay: api or pods")
+		return fmt.Errorf("say what to replay: api or pods; or docs")
 	}
 	if err != nil {
+		return err
+	}
+	if o.only.String() != "" { // a part is no basis for the page
+		return o.show(report, what)
+	}
+	if err := o.save(report, what); err != nil {
 		return err
 	}
 	return o.show(report, what)

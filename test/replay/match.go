@@ -30,7 +30,7 @@ var masks = map[string]string{
 	"etag":       `.+`,
 	"ca bundle":  `.+`,
 	"server":     `[^/ ]+`,
-	"commit":     `\w+`,
+	"commit":     `\S+`,
 	"go version": `go\S+`,
 	"cid":        `[0-9a-f]{8,64}`,
 	"pod-ip":     `\d+\.\d+\.\d+\.\d+`,
@@ -92,7 +92,8 @@ func matchString(want, got string) bool {
 	at, pattern := 0, strings.Builder{}
 	pattern.WriteString("(?s)^")
 	for _, m := range mask.FindAllStringSubmatchIndex(want, -1) {
-		pattern.WriteString(regexp.QuoteMeta(want[at:m[0]]) + "(?:" + masks[want[m[2]:m[3]]] + ")")
+		name := want[m[2]:m[3]]
+		pattern.WriteString(regexp.QuoteMeta(want[at:m[0]]) + "(?:" + masks[name] + "|<" + name + `\d*>)`)
 		at = m[1]
 	}
 	if at == 0 {

@@ -20,6 +20,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gantry-project/gantry/internal/linux/instance"
 )
 
 // Options say what to run.
@@ -334,6 +336,9 @@ func (i *Instance) Import(ctx context.Context, archive string) error {
 func Foreign(binary, kubeconfig string) *Instance {
 	return &Instance{o: Options{Binary: binary}, kubeconfig: kubeconfig, children: map[string]*child{}}
 }
+
+// Traces are the directories that command lines of this instance's processes name.
+func (i *Instance) Traces() []string { return []string{i.Dir, instance.StateDir(i.Dir)} }
 
 // Flags sets the further flags of the next Start.
 func (i *Instance) Flags(flags ...string) { i.o.Flags = flags }

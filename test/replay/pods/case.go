@@ -157,7 +157,7 @@ func Load(dir string) ([]Case, error) {
 			return nil, err
 		}
 		var c Case
-		if err := yaml.Unmarshal(raw, &c); err != nil {
+		if err := yaml.Unmarshal(shortBool.ReplaceAll(raw, []byte("$1\"$2\"")), &c); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		c.Stability = stability[c.Name]
@@ -172,7 +172,11 @@ func Load(dir string) ([]Case, error) {
 	return out, nil
 }
 
-var seconds = regexp.MustCompile(`\+\d+s\b`)
+// shortBool is a plain y or n, which is a text to the recorder and a boolean to this reader.
+var shortBool = regexp.MustCompile(`(?m)((?:: |- ))([yYnN])$`)
+
+// seconds are times since the first step; before it where the epoch stands for none.
+var seconds = regexp.MustCompile(`\+\d+s\b|-\d{8,}s\b`)
 
 // readRecording reads the files of a folder; a missing file had nothing to record.
 func readRecording(dir string) (Recording, error) {
@@ -261,6 +265,13 @@ var (
 	stepLine = regexp.MustCompile(`^step (\d+)\s+t=\S+\s+(.*)$`)
 	exitLine = regexp.MustCompile(`^## exit (.*)$`)
 )
+
+// ageless replaces the ages that describe prints of other objects than Pods.
+func ageless(line string) string {
+	return strings.TrimSpace(gap.ReplaceAllString(age.ReplaceAllString(line, "<age>"), "  "))
+}
+
+var age = regexp.MustCompile(`\b(\d+m)?\d+s\b( \(x\d+ over (\d+m)?\d+s\))?`)
 
 func (r *Recording) parseOutput(text string) {
 	for _, block := range strings.Split("\n"+text, "\n## step ")[1:] {

@@ -171,21 +171,28 @@ func (l *life) path(kind, name, subresource string) string {
 	return p
 }
 
-// list returns the names of a kind's objects.
+// list returns the names of a kind's objects that no other controls.
 func (l *life) list(ctx context.Context, kind string) []string {
 	a, err := l.send(ctx, request{Method: http.MethodGet, Path: l.path(kind, "", "")})
 	if err != nil || a.code != http.StatusOK {
 		return nil
 	}
 	var list struct {
-		Items []struct{ Metadata struct{ Name string } }
+		Items []struct {
+			Metadata struct {
+				Name            string
+				OwnerReferences []struct{ Controller bool }
+			}
+		}
 	}
 	if json.Unmarshal(a.body, &list) != nil {
 		return nil
 	}
 	var out []string
 	for _, i := range list.Items {
-		out = append(out, i.Metadata.Name)
+		if len(i.Metadata.OwnerReferences) == 0 {
+			out = append(out, i.Metadata.Name)
+		}
 	}
 	return out
 }

@@ -202,9 +202,6 @@ func dropVolatile(v any) {
 	case map[string]any:
 		delete(v, "managedFields")
 		delete(v, "resourceVersion")
-		if p, there := v["lastProbeTime"]; there && p == nil {
-			delete(v, "lastProbeTime")
-		}
 		for x := range maps.Values(v) {
 			dropVolatile(x)
 		}

@@ -22,7 +22,8 @@ func (l *life) step(ctx context.Context, i int, s Step) error {
 		return l.create(ctx, i, s.Create)
 	case s.Wait != nil:
 		l.wait(ctx, *s.Wait)
-		return ctx.Err()
+		// A program that just started needs a moment to set its signal handlers; the recorded steps were never faster.
+		return pause(ctx, 400*time.Millisecond)
 	case s.Sleep > 0:
 		return pause(ctx, time.Duration(s.Sleep*float64(time.Second)))
 	case s.Delete != nil:

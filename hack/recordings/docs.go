@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/gantry-project/gantry/test/replay"
+)
+
+// kept is a report as it lies between runs.
+type kept struct {
+	Areas   map[string]*replay.Tally
+	Unequal []keptCase
+}
+
+type keptCase struct {
+	Name        string
+	Near        bool
+	Err         string `json:",omitempty"`
+	Differences []replay.Difference
+}
+
+func (o options) kept(what string) string { return filepath.Join(o.out, "recordings-"+what+".json") }
+
+// save keeps a report for docs.
+func (o options) save(r *replay.Report, what string) error {
+	k := kept{Areas: r.Areas}
+	for _, u := range r.Unequal {
+		c := keptCase{Name: u.Name, Near: u.Near, Differences: u.Differences}
+		if u.Err != nil {
+			c.Err = u.Err.Error()
+		}
+		k.Unequal = append(k.Unequal, c)
+	}
+	raw, err := json.MarshalIndent(k, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.kept(what), raw, 0o644)
+}
+
+func (o options) load(what string) (*replay.Report, error) {
+	raw, err := os.ReadFile(o.kept(what))
+	if err != nil {
+		return nil, fmt.Errorf("%w: replay %s first", err, what)
+	}
+	var k kept
+	if err := json.Unmarshal(raw, &k); err != nil {
+		return nil, err
+	}
+	r := &replay.Report{Areas: k.Areas}
+	for _, c := range k.Unequal {
+		u := replay.Unequal{Name: c.Name, Near: c.Near, Differences: c.Differences}
+		if c.Err != "" {
+			u.Err = errors.New(c.Err)
+		}
+		r.Unequal = append(r.Unequal, u)
+	}
+	sort.SliceStable(r.Unequal, func(i, j int) bool { return r.Unequal[i].Name < r.Unequal[j].Name })
+	return r, nil
+}
+
+// families are the rows of the table of API requests: names and prefixes of areas.
+var families = []struct{ title, prefix string }{
+	{"defaults", "defaulting/"}, {"validation of Pods", "validation/pod-"}, {"validation of other kinds", "validation/"},
+	{"updates of Pods", "updates/pod-"}, {"updates of other kinds", "updates/"}, {"protocol", "protocol/"},
+}
+
+// writeDocs renders docs/DIFFERENCES.md from the last two runs.
+func (o options) writeDocs(path string) error {
+	api, err := o.load("api")
+	if err != nil {
+		return err
+	}
+	pods, err := o.load("pods")
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(`# Differences from upstream
+
+What upstream Kubernetes (v1.36.3) answered to requests and did with Pods was recorded; ` + "`make recordings`" + ` sends and does the same with Gantry, compares, and writes this page.
+*Same* is equal in every word, after what differs from run to run is masked. *Same where clients look* is equal in what programs act on: codes, reasons, causes, and for Pods
+phases, conditions, container states, exit codes, restart counts, the set of events. What upstream itself did not repeat is not compared.
+
+## Answers of the API
+
+`)
+	grouped := &replay.Report{Areas: map[string]*replay.Tally{}}
+	for area, t := range api.Areas {
+		for i, f := range families {
+			if strings.HasPrefix(area, f.prefix) {
+				name := fmt.Sprintf("%d %s", i, f.title)
+				g := grouped.Areas[name]
+				if g == nil {
+					g = &replay.Tally{}
+					grouped.Areas[name] = g
+				}
+				g.All, g.Same, g.Near = g.All+t.All, g.Same+t.Same, g.Near+t.Near
+				break
+			}
+		}
+	}
+	var table strings.Builder
+	grouped.WriteTable(&table)
+	b.WriteString(unnumbered(table.String()))
+	apiCauses, apiMeant := explain(api.Unequal)
+	b.WriteString(sum(api, apiMeant))
+	b.WriteString("\n## Lives of Pods\n\n")
+	pods.WriteTable(&b)
+	podCauses, podMeant := explain(pods.Unequal)
+	b.WriteString(sum(pods, podMeant))
+	writeCauses(&b, append(apiCauses, podCauses...))
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// unnumbered takes the numbers away that kept rows in order.
+func unnumbered(table string) string {
+	lines := strings.Split(table, "\n")
+	for i, l := range lines {
+		if len(l) > 4 && l[2] >= '0' && l[2] <= '9' && l[3] == ' ' {
+			lines[i] = "| " + l[4:]
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func sum(r *replay.Report, meant int) string {
+	t := r.Total()
+	return fmt.Sprintf("\n%d of %d are the same, and %d more differ only as meant.\n", t.Same, t.All, meant)
+}
+
+func writeCauses(b *strings.Builder, list []found) {
+	b.WriteString("\n## Meant\n\nThese differences are decisions.\n\n| What is otherwise | Why | Cases | For example |\n| --- | --- | --- | --- |\n")
+	for _, f := range list {
+		if f.why != "" {
+			fmt.Fprintf(b, "| %s | %s | %d | %s |\n", f.what, f.why, len(f.cases), examples(f.cases))
+		}
+	}
+	b.WriteString("\n## Not yet\n\nThese are not.\n\n| What is otherwise | Cases | For example |\n| --- | --- | --- |\n")
+	for _, f := range list {
+		if f.why == "" {
+			fmt.Fprintf(b, "| %s | %d | %s |\n", f.what, len(f.cases), examples(f.cases))
+		}
+	}
+}
+
+func examples(cases []string) string {
+	var out []string
+	for i, c := range cases {
+		if i == 3 {
+			out = append(out, "…")
+			break
+		}
+		out = append(out, "`"+c+"`")
+	}
+	return strings.Join(out, ", ")
+}
