@@ -59,6 +59,7 @@ type Kill struct {
 	Cause    string        // for the journal
 	Hook     bool          // run preStop
 	Last     bool          // the Pod ends with it
+	Again    bool          // it is to be started again however it ends
 }
 
 // Stop stops containers side by side.

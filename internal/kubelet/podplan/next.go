@@ -61,7 +61,23 @@ func sandbox(in In, p *Plan) bool {
 	if in.held(p, SandboxTry) {
 		return false
 	}
-	p.Do = append(p.Do, StopSandbox{ID: newest.ID, Changed: len(in.Seen.Containers) > 0}, CreateSandbox{Attempt: newest.Attempt + 1})
+	p.Do = append(p.Do, StopSandbox{ID: newest.ID, Changed: len(in.Seen.Containers) > 0})
+	if goesOn(in) {
+		p.Do = append(p.Do, CreateSandbox{Attempt: newest.Attempt + 1})
+	}
+	return false
+}
+
+// goesOn tells whether an app container will run once what is left of the Pod has been stopped.
+func goesOn(in In) bool {
+	for _, m := range Members(in.Pod) {
+		if m.Kind != App {
+			continue
+		}
+		if c := in.Seen.Latest(m.Name); c == nil || c.State == Created || c.alive() && Restarts(in.Pod, m, 1) || c.State == Exited && c.restarts(in.Pod, m) {
+			return true
+		}
+	}
 	return false
 }
 
@@ -70,7 +86,7 @@ func leftIn(in In, sandbox string) []Kill {
 	for _, c := range in.Seen.Containers {
 		if c.Sandbox == sandbox && c.alive() {
 			m, _ := MemberOf(in.Pod, c.Name)
-			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: Grace(in.Pod), Event: "Stopping container " + c.Name, Cause: "sandbox changed"})
+			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: Grace(in.Pod), Event: "Stopping container " + c.Name, Cause: "sandbox changed", Again: Restarts(in.Pod, m, 1)})
 		}
 	}
 	return kills
@@ -200,7 +216,7 @@ func start(in In, p *Plan, m Member) {
 		return
 	case m.Kind == Init && c.Sandbox != box.ID:
 		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Notes.CrashDelay, 0) // runs again because the sandbox is new: no crash
-	case c.State == Exited && !Restarts(in.Pod, m, c.Exit.Code):
+	case c.State == Exited && !c.restarts(in.Pod, m):
 		return
 	case c.State != Exited: // died with its sandbox, unseen
 		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Notes.CrashDelay, 0)

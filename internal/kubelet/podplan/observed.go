@@ -45,6 +45,7 @@ type Container struct {
 	Created, Started, Finished time.Time // zero when it has not happened
 
 	Exit  Exit  // when Exited
+	Again bool  // it was stopped because its sandbox had died: it is started again in a new one however it ended
 	Image Image // as the runtime reports it
 	Notes Notes // what the kubelet wrote onto it
 	Uses  Uses  // what it runs with

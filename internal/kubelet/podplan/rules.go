@@ -75,6 +75,11 @@ func Restarts(pod *v1.Pod, m Member, code int32) bool {
 	return m.Kind != Init || code != 0
 }
 
+// restarts is Restarts of a container that has ended.
+func (c Container) restarts(p *v1.Pod, m Member) bool {
+	return c.Again || Restarts(p, m, c.Exit.Code)
+}
+
 func matches(e *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	if e == nil {
 		return false
@@ -101,7 +106,7 @@ func Outcome(pod *v1.Pod, seen Observed) (phase v1.PodPhase, done bool) {
 				return v1.PodFailed, true
 			}
 			continue
-		case c == nil || c.State != Exited || Restarts(pod, m, c.Exit.Code):
+		case c == nil || c.State != Exited || c.restarts(pod, m):
 			return "", false
 		case c.Exit.Code != 0:
 			phase = v1.PodFailed

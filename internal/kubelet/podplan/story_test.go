@@ -106,6 +106,11 @@ func (w *world) command(words []string) error {
 		w.log("! evict, grace %s", d)
 		w.end = &podplan.End{Cause: "evicted", Reason: "Evicted", Asked: w.now, Grace: d}
 		return err
+	case "kill-pause": // the sandbox dies, its containers live on
+		w.log("! sandbox dies alone")
+		for i := range w.seen.Sandboxes {
+			w.seen.Sandboxes[i].Ready = false
+		}
 	case "kill-sandbox":
 		w.log("! sandbox dies")
 		w.stopSandbox(w.seen.Sandbox().ID)

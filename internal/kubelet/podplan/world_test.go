@@ -196,6 +196,7 @@ func (w *world) stop(a podplan.Stop) {
 			took, code = limit, 137
 		}
 		w.finish(k.ID, at.Add(took), code)
+		w.again(k)
 		if end := at.Add(took); end.After(over[k.Wave]) {
 			over[k.Wave] = end
 		}
@@ -208,6 +209,15 @@ func (w *world) stop(a podplan.Stop) {
 			if c.ID == k.ID {
 				w.lines = append(w.lines, fmt.Sprintf("%-7s%s exited %d", c.Finished.Sub(epoch), c.Name, c.Exit.Code))
 			}
+		}
+	}
+}
+
+// again marks a container as the worker does.
+func (w *world) again(k podplan.Kill) {
+	for i := range w.seen.Containers {
+		if c := &w.seen.Containers[i]; c.ID == k.ID {
+			c.Again = k.Again
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (w *worker) look(ctx context.Context) error {
 func (w *worker) in(wish *Wish, now time.Time) podplan.In {
 	pod := w.pod(wish)
 	in := podplan.In{
-		Pod: pod, Seen: podstatus.Remember(w.life.seen, pod.Status), Facts: w.life.facts, End: wish.End,
+		Pod: pod, Seen: podstatus.Remember(w.marked(w.life.seen), pod.Status), Facts: w.life.facts, End: wish.End,
 		Remove: wish.End != nil && (wish.Gone || pod.DeletionTimestamp != nil),
 		Tries:  w.life.tries, Limits: w.pool.d.Limits, Now: now,
 	}

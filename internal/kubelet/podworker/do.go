@@ -91,7 +91,9 @@ func (w *worker) account(ctx context.Context, r result) {
 		delete(w.life.tries, tryName(a))
 		switch a := a.(type) {
 		case podplan.Stop:
-			w.life.killed = slices.ContainsFunc(a.Kills, func(k podplan.Kill) bool { return k.Last })
+			w.stopped(a.Kills)
+		case podplan.RemoveContainer:
+			delete(w.life.again, a.ID)
 		case podplan.Furnish:
 			w.life.facts.Furnished = now
 		case podplan.Release:
@@ -113,6 +115,28 @@ func (w *worker) account(ctx context.Context, r result) {
 	}
 	t.Refusal, t.At, t.Count = no, now, t.Count+1
 	w.life.tries[name] = t
+}
+
+// stopped notes what the next looks have to know of containers that a plan has stopped.
+func (w *worker) stopped(kills []podplan.Kill) {
+	w.life.killed = slices.ContainsFunc(kills, func(k podplan.Kill) bool { return k.Last })
+	for _, k := range kills {
+		if k.Again {
+			w.life.again[k.ID] = true
+		}
+	}
+}
+
+// marked is what was seen, with the containers marked that are to be started again however they ended.
+func (w *worker) marked(seen podplan.Observed) podplan.Observed {
+	if len(w.life.again) == 0 {
+		return seen
+	}
+	seen.Containers = slices.Clone(seen.Containers)
+	for i := range seen.Containers {
+		seen.Containers[i].Again = w.life.again[seen.Containers[i].ID]
+	}
+	return seen
 }
 
 // tryName is under which name failures of an action are counted.

@@ -47,6 +47,7 @@ type life struct {
 	facts   podplan.Facts
 	refusal *reason.Refusal
 	tries   map[string]podplan.Try
+	again   map[string]bool // ids of containers that were stopped to be started again however they end
 	hooking map[string]bool
 	said    map[string]bool          // facts of the last plan that were put
 	waits   map[string]podstatus.Why // why containers do not run
@@ -64,7 +65,7 @@ func newWorker(p *Pool, n Wish) *worker {
 		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
 		ref:  journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
 		bell: make(chan struct{}, 1),
-		life: life{tries: map[string]podplan.Try{}, hooking: map[string]bool{}, said: map[string]bool{}},
+		life: life{tries: map[string]podplan.Try{}, again: map[string]bool{}, hooking: map[string]bool{}, said: map[string]bool{}},
 	}
 	w.wish.Store(&n)
 	w.seen = View{Pod: n.Pod, Source: n.Source}

@@ -2,6 +2,8 @@ package podworker
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -142,6 +144,57 @@ func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 				t.Errorf("%q", acts)
 			}
 			after = after || a == "1 start c "
+		}
+	})
+}
+
+// leaving is a world whose containers end with 0 when they are stopped.
+type leaving struct{ *world }
+
+func (l leaving) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acts = append(l.acts, a.Line())
+	o := l.seen[j.Pod.UID]
+	o.Containers, o.Sandboxes = slices.Clone(o.Containers), slices.Clone(o.Sandboxes)
+	switch a := a.(type) {
+	case podplan.CreateSandbox:
+		id := fmt.Sprintf("s%d", a.Attempt)
+		o.Sandboxes = append([]podplan.Sandbox{{ID: id, Attempt: a.Attempt, Ready: true}}, o.Sandboxes...)
+	case podplan.StopSandbox:
+		for i := range o.Sandboxes {
+			o.Sandboxes[i].Ready = o.Sandboxes[i].Ready && o.Sandboxes[i].ID != a.ID
+		}
+	case podplan.Start:
+		o.Containers = append([]podplan.Container{{ID: a.Name + a.Sandbox, Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running, Started: time.Now()}}, o.Containers...)
+	case podplan.Stop:
+		for i := range o.Containers {
+			o.Containers[i].State, o.Containers[i].Finished = podplan.Exited, time.Now()
+		}
+	}
+	l.seen[j.Pod.UID] = o
+	return nil
+}
+
+func TestContainerStoppedWithItsSandboxRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, nil)
+		p.d.Hands = leaving{w}
+		pod := aPod("1", "")
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		p.Tell(Wish{Pod: pod, Source: "api"})
+		synctest.Wait()
+		w.mu.Lock()
+		o := w.seen["1"]
+		o.Sandboxes = []podplan.Sandbox{{ID: "s0"}} // died
+		w.seen["1"] = o
+		w.mu.Unlock()
+		p.Ring("1")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		v, _ := p.View("1")
+		if c := v.Seen.Latest("c"); c == nil || c.State != podplan.Running || c.Sandbox != "s1" || c.Attempt != 1 {
+			t.Errorf("%+v after %q", c, w.all())
 		}
 	})
 }
