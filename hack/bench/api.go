@@ -15,7 +15,7 @@ import (
 func (b *bench) creates(ctx context.Context) error {
 	i, _, err := b.running(ctx)
 	if i != nil {
-		defer i.Remove()
+		defer b.remove(i)
 	}
 	if err != nil {
 		return err

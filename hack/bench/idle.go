@@ -22,7 +22,7 @@ type usage struct {
 func (b *bench) idle(ctx context.Context) error {
 	i, c, err := b.running(ctx)
 	if i != nil {
-		defer i.Remove()
+		defer b.remove(i)
 	}
 	if err != nil {
 		return err

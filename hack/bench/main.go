@@ -104,6 +104,13 @@ func (b *bench) fresh(flags ...string) (*instance.Instance, error) {
 	return i, os.WriteFile(filepath.Join(at, "busybox.tar"), raw, 0o644)
 }
 
+// remove takes an instance away; what could not be removed is told, the figures stand.
+func (b *bench) remove(i *instance.Instance) {
+	if err := i.Remove(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+}
+
 // running starts an instance and waits until its node is ready and can run Pods.
 func (b *bench) running(ctx context.Context) (*instance.Instance, *cluster, error) {
 	i, err := b.fresh()

@@ -59,6 +59,13 @@ func quantile(d []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/float64(time.Millisecond)) }
+// ms prints milliseconds, with a decimal below ten.
+func ms(d time.Duration) string {
+	n := float64(d) / float64(time.Millisecond)
+	if n < 10 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
 
 func mib(kib int64) string { return fmt.Sprintf("%.0f", float64(kib)/1024) }

@@ -14,7 +14,7 @@ import (
 func (b *bench) pods(ctx context.Context) error {
 	i, c, err := b.running(ctx)
 	if i != nil {
-		defer i.Remove()
+		defer b.remove(i)
 	}
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
+	"errors"
 	"math/big"
 	"net/http"
 	"net/netip"
@@ -86,10 +86,10 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	case <-s.Ready():
 	case err := <-ended:
 		cancel()
-		return nil, fmt.Errorf("the API server ended before it was ready: %v", err)
+		return nil, errors.Join(errors.New("the API server ended before it was ready"), err)
 	case <-time.After(time.Minute):
 		cancel()
-		return nil, fmt.Errorf("the API server was not ready in a minute: %v; see its log", <-ended)
+		return nil, errors.Join(errors.New("the API server was not ready in a minute: see its log"), <-ended)
 	}
 	out := &server{store: s.Store(), stop: func() error { cancel(); return <-ended }}
 	out.URL = "https://" + s.Addr().String()
@@ -97,7 +97,7 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		err = runControllers(ctx, s, files)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w (stop: %v)", err, out.stop())
+		return nil, errors.Join(err, out.stop())
 	}
 	return out, nil
 }

@@ -58,6 +58,7 @@ var internalText = []struct {
 	{regexp.MustCompile(`(?s)\n@@ .*$`), ""},
 	{regexp.MustCompile(`(?s)json: cannot unmarshal .*$`), "json: cannot unmarshal"},
 	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
+	{regexp.MustCompile(`(?s)Invalid value: \{"labels":.*\}: field is immutable$`), "Invalid value: a template: field is immutable"},
 	{regexp.MustCompile(`in scheme "[^"]+"`), "in scheme"},
 }
 

@@ -168,9 +168,7 @@ func headers(want Response, a answer) []replay.Difference {
 			continue
 		}
 		for i := range w {
-			for _, d := range replay.Compare("header "+name, w[i], g[i]) {
-				out = append(out, d)
-			}
+			out = append(out, replay.Compare("header "+name, w[i], g[i])...)
 		}
 	}
 	return out

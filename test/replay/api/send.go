@@ -191,7 +191,10 @@ func (s *session) clean(ctx context.Context) {
 		}
 		if f, ok := dig(a.json(), "metadata.finalizers"); ok && f != nil {
 			merge := "application/merge-patch+json"
-			s.send(ctx, Request{Method: http.MethodPatch, Path: path, Headers: map[string]*string{"Content-Type": &merge}, Body: json.RawMessage(`{"metadata":{"finalizers":null}}`)}, "admin")
+			clear := Request{Method: http.MethodPatch, Path: path, Headers: map[string]*string{"Content-Type": &merge}, Body: json.RawMessage(`{"metadata":{"finalizers":null}}`)}
+			if _, err := s.send(ctx, clear, "admin"); err != nil {
+				return
+			}
 		}
 		if strings.Contains(path, "/customresourcedefinitions/") || strings.Contains(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
 			s.waitGone(ctx, path)
