@@ -1,4 +1,6 @@
-// Package binaries finds what `make build` made, for tests that run real containers. In: nothing. Out: directories, or a skipped test.
+// Package binaries finds what `make build` made, for tests that run real containers.
+//
+// Chapter: tests. In: nothing. Out: directories, or a skipped test.
 package binaries
 
 import (
