@@ -25,7 +25,7 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 		return podplan.Plan{Wake: now.Add(time.Second)}
 	}
 	in := w.in(wish, now)
-	w.life.ended = false
+	w.life.ends.self = false
 	w.learn(ctx, wish, &in)
 	w.refresh(ctx, in)
 	plan := podplan.Next(in)
@@ -79,7 +79,7 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 	in.Facts = *f
 	if end := podplan.Ending(*in); end != nil && f.StopAsked.IsZero() {
 		f.StopAsked = in.Now
-		w.life.ended = end.Cause == podplan.Finished && !w.life.killed
+		w.life.ends.self = end.Cause == podplan.Finished && !w.life.ends.last
 		w.put(journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
 		if end.Reason == podplan.DeadlineReason {
 			w.pool.d.Events.Deadline(in.Pod, end.Reason, end.Message)

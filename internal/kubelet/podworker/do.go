@@ -93,7 +93,7 @@ func (w *worker) account(ctx context.Context, r result) {
 		case podplan.Stop:
 			w.stopped(a.Kills)
 		case podplan.RemoveContainer:
-			delete(w.life.again, a.ID)
+			delete(w.life.ends.again, a.ID)
 		case podplan.Furnish:
 			w.life.facts.Furnished = now
 		case podplan.Release:
@@ -119,22 +119,22 @@ func (w *worker) account(ctx context.Context, r result) {
 
 // stopped notes what the next looks have to know of containers that a plan has stopped.
 func (w *worker) stopped(kills []podplan.Kill) {
-	w.life.killed = slices.ContainsFunc(kills, func(k podplan.Kill) bool { return k.Last })
+	w.life.ends.last = slices.ContainsFunc(kills, func(k podplan.Kill) bool { return k.Last })
 	for _, k := range kills {
 		if k.Again {
-			w.life.again[k.ID] = true
+			w.life.ends.again[k.ID] = true
 		}
 	}
 }
 
 // marked is what was seen, with the containers marked that are to be started again however they ended.
 func (w *worker) marked(seen podplan.Observed) podplan.Observed {
-	if len(w.life.again) == 0 {
+	if len(w.life.ends.again) == 0 {
 		return seen
 	}
 	seen.Containers = slices.Clone(seen.Containers)
 	for i := range seen.Containers {
-		seen.Containers[i].Again = w.life.again[seen.Containers[i].ID]
+		seen.Containers[i].Again = w.life.ends.again[seen.Containers[i].ID]
 	}
 	return seen
 }
@@ -174,7 +174,7 @@ func (w *worker) glance(ctx context.Context, wish *Wish) {
 		return
 	}
 	in := w.in(wish, time.Now())
-	w.life.ended = false
+	w.life.ends.self = false
 	if podplan.Ending(in) != nil && !in.Seen.Alive() {
 		return // the last status follows at once
 	}

@@ -58,7 +58,7 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 	pod := *wish.Pod
 	pod.Status = s
 	w.show(&pod)
-	if end != nil && !w.life.ended && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {
+	if end != nil && !w.life.ends.self && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {
 		return // all but the sandbox has been stopped: the last status follows at once
 	}
 	if !wish.Gone && wish.Source != SourceRuntime && (changed || !equality.Semantic.DeepEqual(wish.Pod.Status, s)) {

@@ -47,17 +47,22 @@ type life struct {
 	facts   podplan.Facts
 	refusal *reason.Refusal
 	tries   map[string]podplan.Try
-	again   map[string]bool // ids of containers that were stopped to be started again however they end
 	hooking map[string]bool
 	said    map[string]bool          // facts of the last plan that were put
 	waits   map[string]podstatus.Why // why containers do not run
 	waitOf  map[string]string        // id of the container that is said of; empty for none
 	told    told
-	ended   bool    // this very look found that the containers have ended by themselves
-	killed  bool    // the Pod's last container was stopped for its health: its end needs no status of its own
+	ends    ends
 	objects bool    // volumes have to be brought up to date
 	about   *v1.Pod // whose labels and annotations they show
 	over    bool    // the plan is done: nothing is left to do for this wish
+}
+
+// ends is what is known of how containers came to end.
+type ends struct {
+	self  bool            // this very look found that the last of them have ended by themselves
+	last  bool            // the Pod's last container was stopped for its health: its end needs no status of its own
+	again map[string]bool // ids of containers that were stopped to be started again however they end
 }
 
 func newWorker(p *Pool, n Wish) *worker {
@@ -65,7 +70,7 @@ func newWorker(p *Pool, n Wish) *worker {
 		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
 		ref:  journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
 		bell: make(chan struct{}, 1),
-		life: life{tries: map[string]podplan.Try{}, again: map[string]bool{}, hooking: map[string]bool{}, said: map[string]bool{}},
+		life: life{tries: map[string]podplan.Try{}, ends: ends{again: map[string]bool{}}, hooking: map[string]bool{}, said: map[string]bool{}},
 	}
 	w.wish.Store(&n)
 	w.seen = View{Pod: n.Pod, Source: n.Source}
