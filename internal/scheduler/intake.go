@@ -150,8 +150,10 @@ func (s *Scheduler) podChanged(before, after any) {
 	}
 	switch {
 	case to == wanting:
-		info, _ := snapshot.NewPodInfo(is)
-		s.nominated.Update(was, info)
+		if is.Status.NominatedNodeName != "" || s.nominated.Of(is.UID) != "" {
+			info, _ := snapshot.NewPodInfo(is)
+			s.nominated.Update(was, info)
+		}
 		if !s.world.Assumed(is.UID) { // else it is being bound, and what changed is our own doing
 			s.tell(s.queue.Update(was, is, now))
 		}

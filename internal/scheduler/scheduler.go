@@ -30,6 +30,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
+// bindingsPerWorker is how many bindings may be written at once for each worker that judges (parallelism in the configuration).
+const bindingsPerWorker = 6
+
 // Options are what a scheduler is made from.
 type Options struct {
 	Client     kubernetes.Interface
@@ -100,7 +103,7 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s.meter = newMeter(o.Metrics)
 	s.statuses = bind.NewStatuses(o.Client, s.latest)
-	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided}
+	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
 	if err := s.makeProfiles(); err != nil {
 		return nil, err
 	}

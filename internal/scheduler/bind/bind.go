@@ -29,6 +29,7 @@ func (f *Failure) Rejected() bool { return f.Status.IsRejected() }
 
 // Binder carries out choices.
 type Binder struct {
+	Slots  chan struct{} // as many bindings are written at once as it has capacity, so that the API server is not flooded; nil: any number
 	Ledger Ledger
 	Done   func(p *v1.Pod) // the Pod's fate is decided as far as other Pods can know: its events need not be kept for it any longer; may be nil
 }
@@ -65,11 +66,24 @@ func (b *Binder) Commit(ctx context.Context, p *glue.Profile, c glue.Cycle) *Fai
 	if b.Done != nil {
 		b.Done(c.Pod)
 	}
-	if s := p.Bind(ctx, c); !s.IsSuccess() {
+	if s := b.bind(ctx, p, c); !s.IsSuccess() {
 		return b.undo(ctx, p, c, &Failure{"Bind", s})
 	}
 	p.PostBind(ctx, c)
 	return nil
+}
+
+// bind writes when a slot is free.
+func (b *Binder) bind(ctx context.Context, p *glue.Profile, c glue.Cycle) *framework.Status {
+	if b.Slots != nil {
+		select {
+		case b.Slots <- struct{}{}:
+			defer func() { <-b.Slots }()
+		case <-ctx.Done():
+			return framework.AsStatus(context.Cause(ctx))
+		}
+	}
+	return p.Bind(ctx, c)
 }
 
 // preBind can be cut short by preemption until it is over.

@@ -1,52 +1,67 @@
 package glue
 
 import (
+	"maps"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
-// State is a cycle state that plugins may use from several goroutines.
+// State is a cycle state that plugins may use from several goroutines. Reading, which every plugin does for every node, takes no lock: writers copy.
 type State struct {
-	*place.State
-	mu sync.RWMutex
+	*place.State // which plugins skip
+	mu           sync.Mutex
+	notes        atomic.Pointer[map[framework.StateKey]framework.StateData]
 }
 
-// NewState is an empty one.
-func NewState() *State { return &State{State: place.NewState()} }
+var _ framework.CycleState = (*State)(nil)
 
-// Read finds a note.
+// NewState is an empty one.
+func NewState() *State {
+	s := &State{State: place.NewState()}
+	s.notes.Store(&map[framework.StateKey]framework.StateData{})
+	return s
+}
+
+// Read finds a note; framework.ErrNotFound when there is none.
 func (s *State) Read(key framework.StateKey) (framework.StateData, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.State.Read(key)
+	if v, ok := (*s.notes.Load())[key]; ok {
+		return v, nil
+	}
+	return nil, framework.ErrNotFound
 }
 
 // Write keeps a note.
 func (s *State) Write(key framework.StateKey, v framework.StateData) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.State.Write(key, v)
+	s.change(func(m map[framework.StateKey]framework.StateData) { m[key] = v })
 }
 
 // Delete drops a note.
 func (s *State) Delete(key framework.StateKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.State.Delete(key)
+	s.change(func(m map[framework.StateKey]framework.StateData) { delete(m, key) })
 }
 
-// Clone copies the notes.
+func (s *State) change(do func(map[framework.StateKey]framework.StateData)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := maps.Clone(*s.notes.Load())
+	do(m)
+	s.notes.Store(&m)
+}
+
+// Clone copies the notes, each by its own Clone.
 func (s *State) Clone() framework.CycleState {
 	if s == nil {
 		return nil
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return &State{State: s.State.Clone().(*place.State)}
+	c := &State{State: s.State.Clone().(*place.State)}
+	m := maps.Clone(*s.notes.Load())
+	for k, v := range m {
+		m[k] = v.Clone()
+	}
+	c.notes.Store(&m)
+	return c
 }
-
-// ShouldRecordPluginMetrics is false: points are measured, not single plugins.
-func (s *State) ShouldRecordPluginMetrics() bool { return false }

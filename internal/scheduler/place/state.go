@@ -1,8 +1,6 @@
 package place
 
 import (
-	"maps"
-
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
 
@@ -49,9 +47,6 @@ func (s *State) Clone() framework.CycleState {
 	}
 	return &c
 }
-
-// Notes gives a copy of the map of notes, not of the notes.
-func (s *State) Notes() map[framework.StateKey]framework.StateData { return maps.Clone(s.notes) }
 
 // ShouldRecordPluginMetrics is false: nobody measures here.
 func (s *State) ShouldRecordPluginMetrics() bool { return false }
