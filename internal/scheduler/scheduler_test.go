@@ -147,6 +147,8 @@ func scheduled(p *v1.Pod) *v1.PodCondition {
 	return nil
 }
 
+func waits(p *v1.Pod) bool { return scheduled(p) != nil && scheduled(p).Status == v1.ConditionFalse }
+
 // event waits for an Event about a Pod.
 func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
 	c.t.Helper()
@@ -199,7 +201,7 @@ func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 
 const preemptionEnd = " no new claims to deallocate, preemption: "
 
-// row: BND-01, SCH-01, SCH-26, OPS-12
+// row: BND-01, SCH-01
 func TestBindsWithOnePost(t *testing.T) {
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("web", "1"))
@@ -338,7 +340,6 @@ func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
 	c.bound("web")
 }
 
-// row: SCH-25
 func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "someone-else" }))

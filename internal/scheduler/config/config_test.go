@@ -93,7 +93,6 @@ func TestProfilesChooseTheirPlugins(t *testing.T) {
 	}
 }
 
-// row: SCH-20
 func TestErrorsNameTheField(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown field":         {"profils: []", `strict decoding error: unknown field "profils"`},
@@ -122,7 +121,6 @@ func TestErrorsNameTheField(t *testing.T) {
 	}
 }
 
-// row: SCH-24
 func TestOutOfTreeArgumentsAreKeptAsTheyAre(t *testing.T) {
 	cfg := load(t, "profiles: [{pluginConfig: [{name: X, args: {permitWaitingTimeSeconds: 60}}]}]")
 	for _, c := range cfg.Profiles[0].PluginConfig {

@@ -125,7 +125,7 @@ func verdict(r *place.Ruling, node string) string {
 	return "fits"
 }
 
-// row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-11, FIL-13, FIL-15, FIL-16, FIL-18
+// row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-13, FIL-15, FIL-16, FIL-18
 func TestFilterVerdicts(t *testing.T) {
 	fit := must(noderesources.NewFit(fitArgs(nil)))
 	affinity := must(nodeaffinity.New(nil))
