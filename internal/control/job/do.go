@@ -145,13 +145,6 @@ func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
 	return errors.Join(errDelete, errCreate)
 }
 
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
 func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) error {
 	if equality.Semantic.DeepEqual(j.Status, p.Status) {
 		return nil
@@ -159,7 +152,7 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 	fresh := j.DeepCopy()
 	fresh.Status = p.Status
 	if _, err := c.deps.Client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{}); err != nil {
-		return ignoreGone(err)
+		return loop.IgnoreGone(err)
 	}
 	for _, say := range p.Say {
 		switch {
@@ -184,7 +177,7 @@ func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
 		return err
 	}
 	_, err = c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{})
-	return ignoreGone(err)
+	return loop.IgnoreGone(err)
 }
 
 func (c *controller) create(ctx context.Context, o loop.Owner, births []Birth) error {
@@ -276,7 +269,7 @@ func (c *controller) delete(ctx context.Context, o loop.Owner, pods []*corev1.Po
 			c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "job", Action: "deletes the Pod", Message: "Job " + j.Name + " needs it no more"})
 		default:
 			c.expect.Deleted(key, string(p.UID))
-			if ignoreGone(err) != nil {
+			if loop.IgnoreGone(err) != nil {
 				errs = append(errs, err)
 			}
 		}

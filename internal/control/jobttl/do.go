@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/client-go/tools/cache"
@@ -33,7 +32,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	j, err := c.jobs.Jobs(ns).Get(name)
 	if err != nil {
-		return 0, ignoreGone(err)
+		return 0, loop.IgnoreGone(err)
 	}
 	left, ends := Left(j, time.Now())
 	if !ends || left > 0 {
@@ -42,18 +41,11 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	// The cache may be behind a change of the limit: ask before deleting.
 	fresh, err := c.deps.Client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return 0, ignoreGone(err)
+		return 0, loop.IgnoreGone(err)
 	}
 	if left, ends = Left(fresh, time.Now()); !ends || left > 0 {
 		return left, nil
 	}
 	foreground := metav1.DeletePropagationForeground
-	return 0, ignoreGone(c.deps.Client.BatchV1().Jobs(ns).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))}))
-}
-
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return 0, loop.IgnoreGone(c.deps.Client.BatchV1().Jobs(ns).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))}))
 }

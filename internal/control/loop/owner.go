@@ -98,11 +98,7 @@ func adopt(ctx context.Context, o Owner, m metav1.Object, patch Patch) error {
 
 func release(ctx context.Context, o Owner, m metav1.Object, patch Patch) error {
 	body := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"$patch":"delete","uid":%q}],"uid":%q}}`, o.Object.GetUID(), m.GetUID())
-	err := patch(ctx, m.GetNamespace(), m.GetName(), []byte(body))
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return IgnoreGone(patch(ctx, m.GetNamespace(), m.GetName(), []byte(body)))
 }
 
 // OwnerKeys returns the keys of the controllers of that kind that a change of an object concerns: the old and the new one.
@@ -162,4 +158,12 @@ func copyMap(m map[string]string) map[string]string {
 		out[k] = v
 	}
 	return out
+}
+
+// IgnoreGone forgives that an object is not there any more: whoever wanted to change or delete it is content.
+func IgnoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

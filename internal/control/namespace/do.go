@@ -45,19 +45,12 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	}
 	found := c.empty(ctx, key)
 	if err := c.report(ctx, key, found); err != nil {
-		return 0, ignoreGone(err)
+		return 0, loop.IgnoreGone(err)
 	}
 	if found.Left() {
 		return lookAgain, nil
 	}
-	return 0, ignoreGone(c.finalize(ctx, key))
-}
-
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return 0, loop.IgnoreGone(c.finalize(ctx, key))
 }
 
 // empty deletes what there is and returns what is left.
@@ -136,7 +129,7 @@ func (c *controller) clear(ctx context.Context, ns string, r schema.GroupVersion
 func (c *controller) deleteEach(ctx context.Context, ns string, r schema.GroupVersionResource, items []metav1.PartialObjectMetadata) error {
 	background := metav1.DeletePropagationBackground
 	for _, o := range items {
-		if err := c.deps.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background}); ignoreGone(err) != nil {
+		if err := c.deps.Metadata.Resource(r).Namespace(ns).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background}); loop.IgnoreGone(err) != nil {
 			return err
 		}
 	}

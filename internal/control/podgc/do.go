@@ -83,7 +83,7 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 			return nil // the cache was behind: the node is there
 		}
 		if err := c.fail(ctx, r); err != nil {
-			return ignoreGone(err)
+			return loop.IgnoreGone(err)
 		}
 	}
 	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
@@ -92,14 +92,7 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 	if apierrors.IsConflict(err) {
 		return nil // another Pod of that name
 	}
-	return ignoreGone(err)
-}
-
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return loop.IgnoreGone(err)
 }
 
 // fail marks the Pod Failed and says why in its DisruptionTarget condition.

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,11 +67,11 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	ns, name, _ := strings.Cut(key, "/")
 	p, err := c.pods.Pods(ns).Get(name)
 	if err != nil || p.DeletionTimestamp != nil || p.Spec.NodeName == "" {
-		return 0, ignoreGone(err)
+		return 0, loop.IgnoreGone(err)
 	}
 	n, err := c.nodes.Get(p.Spec.NodeName)
 	if err != nil {
-		return 0, ignoreGone(err)
+		return 0, loop.IgnoreGone(err)
 	}
 	now := time.Now()
 	v := Judge(p, n.Spec.Taints, now)
@@ -82,14 +81,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if wait := v.At.Sub(now); wait > 0 {
 		return wait, nil
 	}
-	return 0, ignoreGone(c.evict(ctx, p, v))
-}
-
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return 0, loop.IgnoreGone(c.evict(ctx, p, v))
 }
 
 func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Verdict) error {
