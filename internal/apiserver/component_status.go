@@ -33,8 +33,8 @@ var (
 
 const etcdComponent = "etcd-0"
 
-func (componentStatuses) New() runtime.Object     { return &corev1.ComponentStatus{} }     //nolint:staticcheck // deprecated and still served
-func (componentStatuses) NewList() runtime.Object { return &corev1.ComponentStatusList{} } //nolint:staticcheck // as above
+func (componentStatuses) New() runtime.Object     { return &corev1.ComponentStatus{} }
+func (componentStatuses) NewList() runtime.Object { return &corev1.ComponentStatusList{} }
 func (componentStatuses) Destroy()                {}
 func (componentStatuses) NamespaceScoped() bool   { return false }
 func (componentStatuses) GetSingularName() string { return "componentstatus" }
@@ -50,7 +50,7 @@ func (s componentStatuses) Get(ctx context.Context, name string, _ *metav1.GetOp
 
 // List asks all that match.
 func (s componentStatuses) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
-	out := &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}} //nolint:staticcheck // as above
+	out := &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}}
 	if o != nil && o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set{}) {
 		return out, nil
 	}
@@ -61,14 +61,14 @@ func (s componentStatuses) List(ctx context.Context, o *metainternalversion.List
 	return out, nil
 }
 
-func (s componentStatuses) etcd(ctx context.Context) *corev1.ComponentStatus { //nolint:staticcheck // as above
-	c := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue, Message: "ok"} //nolint:staticcheck // as above
+func (s componentStatuses) etcd(ctx context.Context) *corev1.ComponentStatus {
+	c := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue, Message: "ok"}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := s.ping(ctx); err != nil {
 		c.Status, c.Message, c.Error = corev1.ConditionFalse, "", err.Error()
 	}
-	return &corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: etcdComponent}, Conditions: []corev1.ComponentCondition{c}} //nolint:staticcheck // as above
+	return &corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: etcdComponent}, Conditions: []corev1.ComponentCondition{c}}
 }
 
 // ConvertToTable prints a row per component.
@@ -80,7 +80,7 @@ func (componentStatuses) ConvertToTable(_ context.Context, obj, _ runtime.Object
 		},
 		Rows: []metav1.TableRow{},
 	}
-	add := func(s *corev1.ComponentStatus) { //nolint:staticcheck // as above
+	add := func(s *corev1.ComponentStatus) {
 		status, message, why := "Unknown", "", ""
 		for _, c := range s.Conditions {
 			if c.Type != corev1.ComponentHealthy {
@@ -94,9 +94,9 @@ func (componentStatuses) ConvertToTable(_ context.Context, obj, _ runtime.Object
 		out.Rows = append(out.Rows, metav1.TableRow{Cells: []any{s.Name, status, message, why}, Object: runtime.RawExtension{Object: s}})
 	}
 	switch o := obj.(type) {
-	case *corev1.ComponentStatus: //nolint:staticcheck // as above
+	case *corev1.ComponentStatus:
 		add(o)
-	case *corev1.ComponentStatusList: //nolint:staticcheck // as above
+	case *corev1.ComponentStatusList:
 		for i := range o.Items {
 			add(&o.Items[i])
 		}

@@ -127,7 +127,7 @@ func (h hungUp) Unwrap() []error { return []error{h.error, syscall.ECONNREFUSED}
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {
-		req.Body.Close()
+		_ = req.Body.Close() // what the caller sent is not needed any more
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/networking"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/node"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/nodes"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
@@ -61,7 +60,7 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 		networking.Kinds(),
 		autoscaling.Kinds(),
 		admissionregistration.Kinds(),
-		plain.Kinds(), rbac.Kinds(), certificates.Kinds(),
+		rbac.Kinds(), certificates.Kinds(),
 		{core.EventsV1()},
 	} {
 		out = append(out, area...)

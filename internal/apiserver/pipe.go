@@ -123,7 +123,7 @@ func (p *pipe) response(ctx context.Context) (*http.Response, error) {
 	select {
 	case <-p.began:
 	case <-ctx.Done():
-		p.Close()
+		_ = p.Close() // nobody reads the answer
 		return nil, ctx.Err()
 	}
 	p.mu.Lock()

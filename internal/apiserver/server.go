@@ -23,7 +23,6 @@ type Server struct {
 	listener net.Listener
 	run      func(context.Context) error
 	destroy  func() // ends what the storages run; Run does so by itself
-	handler  http.Handler
 	ready    chan struct{}
 	closed   sync.Once
 }
@@ -84,7 +83,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) Close() {
 	s.closed.Do(func() {
 		if s.listener != nil {
-			s.listener.Close()
+			_ = s.listener.Close() // closed already when the server ran
 		}
 		if s.destroy != nil {
 			s.destroy()
@@ -140,7 +139,7 @@ func (s *Server) announce(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		res.Body.Close()
+		_ = res.Body.Close()
 		if res.StatusCode == http.StatusOK {
 			close(s.ready)
 			return

@@ -31,7 +31,6 @@ type everywhere struct {
 	asked  []string
 	permit func() (*framework.Status, time.Duration)
 	filter framework.Code
-	bind   func() *framework.Status
 }
 
 func (e *everywhere) note(point string) {

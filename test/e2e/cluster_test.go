@@ -170,7 +170,7 @@ func (c *cluster) kill() {
 	if err := c.cmd.Process.Kill(); err != nil {
 		c.t.Fatal(err)
 	}
-	<-c.exited
+	_ = <-c.exited // killed: how it ended is known
 }
 
 // stop ends Gantry with SIGTERM and returns how it ended.
@@ -193,7 +193,7 @@ func (c *cluster) stop() error {
 func (c *cluster) remove() {
 	if c.cmd != nil {
 		_ = c.cmd.Process.Kill()
-		<-c.exited
+		_ = <-c.exited
 	}
 	if c.t.Failed() && c.output != nil {
 		have, _ := c.output.text()

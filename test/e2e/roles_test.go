@@ -32,7 +32,7 @@ func (c *cluster) role(args ...string) *process {
 		case <-p.exited:
 		case <-time.After(20 * time.Second):
 			_ = p.cmd.Process.Kill()
-			<-p.exited
+			_ = <-p.exited
 			c.t.Errorf("gantry %s did not stop on SIGTERM", args[0])
 		}
 		if c.t.Failed() {
@@ -92,7 +92,7 @@ func TestRolesAlone(t *testing.T) {
 	if err := node.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-node.exited
+	_ = <-node.exited
 	c.kubectl("delete", "deployment", "web")
 	if raw, _ := exec.Command("pgrep", "-f", "containerd --config /run/gantry").Output(); len(bytes.TrimSpace(raw)) == 0 {
 		t.Error("containerd did not outlive its kubelet")

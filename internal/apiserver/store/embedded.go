@@ -106,7 +106,7 @@ func socketPath(dir string) (path string, release func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("store: %w", err)
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/etcd.sock", f.Fd()), func() { f.Close() }, nil
+	return fmt.Sprintf("/proc/self/fd/%d/etcd.sock", f.Fd()), func() { _ = f.Close() }, nil
 }
 
 func exists(path string) bool {

@@ -48,11 +48,11 @@ func lock(path string) (unlock func(), err error) {
 		return nil, fmt.Errorf("store: cannot open %s: %w: choose a data directory this user may write", path, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
+		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &InUse{Dir: strings.TrimSuffix(path, "/lock")}
 		}
 		return nil, fmt.Errorf("store: cannot lock %s: %w: choose a data directory on a local file system", path, err)
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = f.Close() }, nil
 }

@@ -2,6 +2,7 @@ package glue
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,11 +29,11 @@ func TestStateCloneIsItsOwn(t *testing.T) {
 	if v, _ := s.Read("a"); v.(*note).n != 1 {
 		t.Error("the clone shares a note")
 	}
-	if _, err := s.Read("b"); err != framework.ErrNotFound {
+	if _, err := s.Read("b"); !errors.Is(err, framework.ErrNotFound) {
 		t.Errorf("the original has the clone's note: %v", err)
 	}
 	s.Delete("a")
-	if _, err := s.Read("a"); err != framework.ErrNotFound {
+	if _, err := s.Read("a"); !errors.Is(err, framework.ErrNotFound) {
 		t.Error("a dropped note is found")
 	}
 }

@@ -33,8 +33,12 @@ func pod(text string, change ...func(*v1.Pod)) *v1.Pod {
 	w := strings.Fields(text)
 	var priority int32
 	var start int
-	fmt.Sscan(w[2], &priority)
-	fmt.Sscan(w[4], &start)
+	if _, err := fmt.Sscan(w[2], &priority); err != nil {
+		panic(err) // the table is wrong
+	}
+	if _, err := fmt.Sscan(w[4], &start); err != nil {
+		panic(err)
+	}
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w[0], Namespace: "ns", UID: types.UID(w[0]), Labels: map[string]string{"app": w[0]}}}
 	if w[1] != "-" {
 		p.Spec.NodeName = w[1]

@@ -74,7 +74,7 @@ func TestASnapshotNeverChanges(t *testing.T) {
 	if got := show(w.Freeze()); !strings.HasPrefix(got, "b cpu=0/4000") {
 		t.Errorf("the next one: %s", got)
 	}
-	if w.Freeze() != w.Freeze() {
+	if first, second := w.Freeze(), w.Freeze(); first != second {
 		t.Error("without a change the same snapshot is given")
 	}
 }

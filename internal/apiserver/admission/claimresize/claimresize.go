@@ -48,7 +48,7 @@ func (p *Plugin) Validate(_ context.Context, a admission.Attributes, _ admission
 		return nil
 	}
 	if old.Status.Phase != corev1.ClaimBound {
-		return admission.NewForbidden(a, errors.New("Only bound persistent volume claims can be expanded")) //nolint:staticcheck // upstream's text
+		return admission.NewForbidden(a, errors.New("Only bound persistent volume claims can be expanded"))
 	}
 	if !p.growable(claim, old) {
 		return admission.NewForbidden(a, errors.New("only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"))

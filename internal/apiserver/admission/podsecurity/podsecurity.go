@@ -97,7 +97,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 
 // refusal is the library's answer as an API error.
 func refusal(a admission.Attributes, result *admissionv1.AdmissionResponse) error {
-	err := admission.NewForbidden(a, errors.New("Not allowed by PodSecurity")) //nolint:staticcheck // upstream's text
+	err := admission.NewForbidden(a, errors.New("Not allowed by PodSecurity"))
 	status := &apierrors.StatusError{}
 	if !errors.As(err, &status) || result.Result == nil {
 		return err

@@ -41,10 +41,10 @@ func checkFailureRule(f *row.Findings, s *batchv1.JobSpec, r *batchv1.PodFailure
 		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore,
 	}
 	action := path.Child("action")
-	switch {
-	case r.Action == "":
+	switch r.Action {
+	case "":
 		f.Required(action, fmt.Sprintf("valid values: %q", known))
-	case r.Action == batchv1.PodFailurePolicyActionFailIndex:
+	case batchv1.PodFailurePolicyActionFailIndex:
 		if s.BackoffLimitPerIndex == nil {
 			f.Invalid(action, r.Action, "requires the backoffLimitPerIndex to be set")
 		}

@@ -9,12 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/plain"
 )
 
 // Kinds are the rows of this package.
 func Kinds() []kind.Kind {
-	rows := plain.Certificates()
+	rows := plainRows()
 	for i := range rows {
 		if rows[i].Resource != "certificatesigningrequests" {
 			continue

@@ -1,4 +1,4 @@
-package plain
+package certificates
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
 
-// Certificates are the rows of certificates.k8s.io/v1.
-func Certificates() []kind.Kind {
+// plainRows are the rows of certificates.k8s.io/v1.
+func plainRows() []kind.Kind {
 	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
 	k := kind.Kind{
 		Group: certificatesv1.GroupName, Version: "v1", Resource: "certificatesigningrequests", Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
