@@ -68,9 +68,9 @@ func (b *builder) seedEndpoints(ctx context.Context) error {
 			Name: kubernetesService, Namespace: metav1.NamespaceDefault,
 			Labels: map[string]string{discoveryv1.LabelSkipMirror: "true"},
 		},
-		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // as above
-			Addresses: []corev1.EndpointAddress{{IP: b.advertise.String()}},                                 //nolint:staticcheck // as above
-			Ports:     []corev1.EndpointPort{{Name: "https", Port: b.port(), Protocol: corev1.ProtocolTCP}}, //nolint:staticcheck // as above
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: b.advertise.String()}},
+			Ports:     []corev1.EndpointPort{{Name: "https", Port: b.port(), Protocol: corev1.ProtocolTCP}},
 		}},
 	}
 	client := b.client.CoreV1().Endpoints(metav1.NamespaceDefault)

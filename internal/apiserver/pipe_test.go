@@ -93,7 +93,9 @@ func TestPipeEndsTheRequest(t *testing.T) {
 	cancel() // the client's context ends
 	_, err = io.ReadAll(res.Body)
 	_ = err
-	res.Body.Close()
+	if err := res.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		select {
 		case <-ended:

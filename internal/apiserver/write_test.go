@@ -159,8 +159,8 @@ func TestApplyDoesNotOwnWhatItIgnores(t *testing.T) {
 	body := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Failed"}}`)
 	p := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "one"}))
 	for _, f := range p.ManagedFields {
-		if strings.Contains(string(f.FieldsV1.Raw), "f:status") {
-			t.Errorf("manager %s owns status: %s", f.Manager, f.FieldsV1.Raw)
+		if strings.Contains(f.FieldsV1.GetRawString(), "f:status") {
+			t.Errorf("manager %s owns status: %s", f.Manager, f.FieldsV1.GetRawString())
 		}
 	}
 	if p.Status.Phase != corev1.PodPending {

@@ -170,7 +170,8 @@ func (c *cluster) kill() {
 	if err := c.cmd.Process.Kill(); err != nil {
 		c.t.Fatal(err)
 	}
-	_ = <-c.exited // killed: how it ended is known
+	for range c.exited {
+	} // killed: how it ended is known
 }
 
 // stop ends Gantry with SIGTERM and returns how it ended.
@@ -193,7 +194,8 @@ func (c *cluster) stop() error {
 func (c *cluster) remove() {
 	if c.cmd != nil {
 		_ = c.cmd.Process.Kill()
-		_ = <-c.exited
+		for range c.exited {
+		}
 	}
 	if c.t.Failed() && c.output != nil {
 		have, _ := c.output.text()

@@ -15,24 +15,24 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	output *tail
-	exited chan error
+	exited chan struct{} // closed at its end
 }
 
 func (c *cluster) role(args ...string) *process {
 	c.t.Helper()
-	p := &process{cmd: exec.Command(filepath.Join(c.bin, "gantry"), args...), output: newTail(), exited: make(chan error, 1)}
+	p := &process{cmd: exec.Command(filepath.Join(c.bin, "gantry"), args...), output: newTail(), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	go func() { p.exited <- p.cmd.Wait(); close(p.exited) }()
+	go func() { _ = p.cmd.Wait(); close(p.exited) }()
 	c.t.Cleanup(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-p.exited:
 		case <-time.After(20 * time.Second):
 			_ = p.cmd.Process.Kill()
-			_ = <-p.exited
+			<-p.exited
 			c.t.Errorf("gantry %s did not stop on SIGTERM", args[0])
 		}
 		if c.t.Failed() {
@@ -92,7 +92,7 @@ func TestRolesAlone(t *testing.T) {
 	if err := node.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = <-node.exited
+	<-node.exited
 	c.kubectl("delete", "deployment", "web")
 	if raw, _ := exec.Command("pgrep", "-f", "containerd --config /run/gantry").Output(); len(bytes.TrimSpace(raw)) == 0 {
 		t.Error("containerd did not outlive its kubelet")

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -92,7 +92,7 @@ func checkBinding(f *row.Findings, policy string, p *admissionv1.ParamRef, m *ad
 
 func checkParam(f *row.Findings, p *admissionv1.ParamRef, at *field.Path) {
 	if p.Name != "" {
-		f.Each(at.Child("name"), p.Name, path.ValidatePathSegmentName(p.Name, false))
+		f.Each(at.Child("name"), p.Name, content.IsPathSegmentName(p.Name))
 		if p.Selector != nil {
 			f.Forbidden(at.Child("name"), "name and selector are mutually exclusive")
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -110,7 +110,7 @@ func checkNamedRule(f *row.Findings, r *admissionv1.NamedRuleWithOperations, at 
 	seen := sets.New[string]()
 	for i, n := range r.ResourceNames {
 		p := at.Child("resourceNames").Index(i)
-		f.Each(p, n, path.ValidatePathSegmentName(n, false))
+		f.Each(p, n, content.IsPathSegmentName(n))
 		if seen.Has(n) {
 			f.Add(field.Duplicate(p, n))
 		}

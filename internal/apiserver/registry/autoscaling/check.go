@@ -3,7 +3,7 @@ package autoscaling
 import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -51,7 +51,7 @@ func checkSegment(f *row.Findings, at *field.Path, name string) {
 		f.Required(at, "")
 		return
 	}
-	f.Each(at, name, path.IsValidPathSegmentName(name))
+	f.Each(at, name, content.IsPathSegmentName(name))
 }
 
 func checkReference(f *row.Findings, r *autoscalingv2.CrossVersionObjectReference, at *field.Path) {
@@ -150,7 +150,7 @@ func checkIdentifier(f *row.Findings, m *autoscalingv2.MetricIdentifier, at *fie
 	if m.Name == "" {
 		f.Required(at.Child("name"), "must specify a metric name")
 	} else {
-		f.Each(at.Child("name"), m.Name, path.IsValidPathSegmentName(m.Name))
+		f.Each(at.Child("name"), m.Name, content.IsPathSegmentName(m.Name))
 	}
 	f.Selector(at.Child("selector"), m.Selector)
 }

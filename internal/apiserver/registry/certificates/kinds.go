@@ -4,7 +4,6 @@ import (
 	"context"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,7 +18,7 @@ func Kinds() []kind.Kind {
 			continue
 		}
 		r := &rows[i].Rules
-		r.ValidateName = path.ValidatePathSegmentName
+		r.ValidateName = kind.PathSegment
 		r.Validate = func(_ context.Context, o runtime.Object) field.ErrorList {
 			return validate(o.(*certificatesv1.CertificateSigningRequest))
 		}

@@ -7,6 +7,7 @@ package kind
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -109,4 +110,12 @@ type PartUpdate struct {
 // PartUpdater is what Deps.Status also is: it writes with Prepare in place of the status rule. Metadata is checked, ValidateStatus is asked.
 type PartUpdater interface {
 	UpdatePart(ctx context.Context, u PartUpdate) (runtime.Object, error)
+}
+
+// PathSegment checks a name that may be any segment of a URL's path, as those of RBAC are; a prefix for a generated name is checked as one.
+func PathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -156,12 +156,12 @@ func checkReference(f *row.Findings, r reference, at *field.Path) {
 	if r.kind == "" {
 		f.Required(at.Child("kind"), "")
 	} else {
-		f.Each(at.Child("kind"), r.kind, path.IsValidPathSegmentName(r.kind))
+		f.Each(at.Child("kind"), r.kind, content.IsPathSegmentName(r.kind))
 	}
 	if r.name == "" {
 		f.Required(at.Child("name"), "")
 	} else {
-		f.Each(at.Child("name"), r.name, path.IsValidPathSegmentName(r.name))
+		f.Each(at.Child("name"), r.name, content.IsPathSegmentName(r.name))
 	}
 }
 

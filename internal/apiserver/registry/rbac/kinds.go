@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,7 +29,7 @@ func rules(validate func(runtime.Object) field.ErrorList, change func(obj, old r
 			}
 			return errs
 		},
-		ValidateName:             path.ValidatePathSegmentName,
+		ValidateName:             kind.PathSegment,
 		AllowCreateOnUpdate:      true,
 		AllowUnconditionalUpdate: true,
 	}

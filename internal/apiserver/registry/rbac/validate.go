@@ -2,8 +2,8 @@ package rbac
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -75,7 +75,7 @@ func validateBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced b
 	if ref.Name == "" {
 		errs = append(errs, field.Required(at.Child("name"), ""))
 	} else {
-		for _, msg := range path.ValidatePathSegmentName(ref.Name, false) {
+		for _, msg := range content.IsPathSegmentName(ref.Name) {
 			errs = append(errs, field.Invalid(at.Child("name"), ref.Name, msg))
 		}
 	}
