@@ -17,6 +17,7 @@ type moment struct {
 	t     float64
 	last  float64 // how long it was seen; the last one for ever
 	parts map[string]string
+	loose bool // the Pod's resources were read from an unlimited cgroup: not compared
 }
 
 // brief is how short a state may be seen and still be merged with its neighbours by a slower watcher, in seconds.
@@ -25,7 +26,8 @@ const brief = 1.0
 // ours is the same for a state of ours: the machine may be busy with ten cases and more.
 const ours = 2.0
 
-// unlimited is what upstream's kubelet reports on cgroup v1 where no memory limit is set: an accident of reading a file.
+// unlimited is what upstream's kubelet reports as a Pod's memory limit on cgroup v1 where none is set: an accident of reading a file, in place of what
+// the Pod asks for.
 const unlimited = "9007199254740988Ki"
 
 // flatten turns decoded JSON into paths and values. Elements of lists go by their type or name, so that conditions and containers meet.
@@ -35,7 +37,7 @@ func flatten(path string, v any, into map[string]string) {
 		for k, x := range v {
 			flatten(path+"."+k, x, into)
 		}
-		if len(v) == 0 && !strings.HasSuffix(path, "esources") && !strings.HasSuffix(path, ".limits") {
+		if len(v) == 0 && path != ".status.resources" {
 			into[path] = "{}"
 		}
 	case []any:
@@ -53,9 +55,7 @@ func flatten(path string, v any, into map[string]string) {
 			into[path] = "[]"
 		}
 	case string:
-		if v != unlimited {
-			into[path] = v
-		}
+		into[path] = v
 	case nil:
 	default:
 		raw, _ := json.Marshal(v) // decoded from JSON a moment ago
@@ -73,7 +73,11 @@ func moments(lines []map[string]any, without ...string) []moment {
 		for _, k := range append(without, "t", "change") {
 			delete(line, k)
 		}
+		m.loose = dig(line, "status", "resources", "limits", "memory") == unlimited
 		flatten("", line, m.parts)
+		if m.loose {
+			maps.DeleteFunc(m.parts, func(path, _ string) bool { return strings.HasPrefix(path, ".status.resources") })
+		}
 		if len(out) > 0 && maps.Equal(out[len(out)-1].parts, m.parts) {
 			continue
 		}
@@ -97,7 +101,7 @@ func unequal(want, got moment) []string {
 		}
 	}
 	for path := range got.parts {
-		if _, ok := want.parts[path]; !ok {
+		if _, ok := want.parts[path]; !ok && !(want.loose && strings.HasPrefix(path, ".status.resources")) {
 			out = append(out, path)
 		}
 	}
@@ -136,7 +140,7 @@ const (
 func align(want, got []moment) alignment {
 	known := func(g moment) bool {
 		for path, v := range g.parts {
-			if strings.HasSuffix(path, ".message") || strings.HasPrefix(path, ".READY") || strings.HasPrefix(path, ".STATUS") {
+			if strings.HasSuffix(path, ".message") || strings.HasPrefix(path, ".status.resources") || strings.HasPrefix(path, ".READY") || strings.HasPrefix(path, ".STATUS") {
 				continue // follows from the rest
 			}
 			if !slices.ContainsFunc(want, func(w moment) bool { x, ok := w.parts[path]; return ok && replay.Match(x, v) }) {

@@ -22,6 +22,7 @@ type Case struct {
 	Area      string `json:"area"`
 	Namespace string `json:"namespace"`
 	Steps     []Step `json:"steps"`
+	Cleanup   string `json:"cleanup"` // "at t=1.5, after describe: …"
 
 	Stability Stability
 	Recorded  Recording
@@ -113,6 +114,7 @@ type Recording struct {
 	Rows     []Row
 	Describe []Text
 	Output   []Command
+	End      float64 // when cleaning up began, in seconds since the first step
 }
 
 // Row is a row of `kubectl get pods -o wide` without AGE.
@@ -163,6 +165,9 @@ func Load(dir string) ([]Case, error) {
 		c.Stability = stability[c.Name]
 		if c.Recorded, err = readRecording(filepath.Dir(path)); err != nil {
 			return nil, err
+		}
+		if _, err := fmt.Sscanf(c.Cleanup, "at t=%f,", &c.Recorded.End); err != nil {
+			return nil, fmt.Errorf("%s: cleanup %q: %w", path, c.Cleanup, err)
 		}
 		out = append(out, c)
 	}

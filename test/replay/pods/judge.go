@@ -14,7 +14,8 @@ import (
 // Judge compares what was seen with the recording. Near means equal in what clients act on: phases, conditions, states, reasons, exit codes, restart counts,
 // the set of events, codes of replies and commands; not messages, resources, printed tables, times.
 func Judge(c *Case, got Recording) (diffs []replay.Difference, near bool) {
-	want := c.Recorded
+	want := c.Recorded.withoutLate()
+	got = got.withoutLate()
 	if c.Stability.History != "differs" {
 		diffs = append(diffs, histories("history", "pod", want.History, got.History)...)
 		diffs = append(diffs, rowsDiffer(want.Rows, got.Rows)...)
@@ -27,6 +28,37 @@ func Judge(c *Case, got Recording) (diffs []replay.Difference, near bool) {
 	diffs = append(diffs, repliesDiffer(want.Replies, got.Replies)...)
 	diffs = append(diffs, outputsDiffer(want.Output, got.Output)...)
 	return diffs, !slices.ContainsFunc(diffs, func(d replay.Difference) bool { return !soft.MatchString(d.Path) })
+}
+
+// withoutLate leaves out Pods that controllers made while the case was being cleaned up: a race between the cleaner and the garbage collector.
+func (r Recording) withoutLate() Recording {
+	late := map[string]bool{}
+	seen := map[string]bool{}
+	for _, l := range r.History {
+		name := fmt.Sprint(l["pod"])
+		t, _ := l["t"].(float64)
+		if !seen[name] && r.End > 0 && t >= r.End {
+			late[name] = true
+		}
+		seen[name] = true
+	}
+	if len(late) == 0 {
+		return r
+	}
+	named := func(text string) bool {
+		for name := range late {
+			if strings.HasSuffix(text, name) || strings.Contains(text, name+" ") {
+				return true
+			}
+		}
+		return false
+	}
+	r.History = slices.DeleteFunc(slices.Clone(r.History), func(l map[string]any) bool { return late[fmt.Sprint(l["pod"])] })
+	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return late[row.Cells[0]] })
+	r.Events = slices.DeleteFunc(slices.Clone(r.Events), func(l map[string]any) bool {
+		return named(fmt.Sprint(l["object"])) || named(fmt.Sprint(l["message"]))
+	})
+	return r
 }
 
 // soft are the places where a difference does not make a client act otherwise.

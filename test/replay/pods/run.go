@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -61,6 +62,7 @@ func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 	for _, name := range l.watch.names() {
 		l.describe(ctx, name)
 	}
+	l.out.End = l.watch.now()
 	if err := l.cleanUp(ctx); err != nil {
 		return l.out, err
 	}
@@ -229,8 +231,12 @@ func (l *life) send(ctx context.Context, r request) (answer, error) {
 	return answer{res.StatusCode, res.Header, body}, err
 }
 
-// usual replaces this instance's folders by the names that recordings use.
+// nameserver is the part of a resolver's error that the recordings leave out.
+var nameserver = regexp.MustCompile(`(lookup \S+) on \S+:53:`)
+
+// usual replaces this instance's folders and nameservers by what the recordings use.
 func (l *life) usual(text string) string {
+	text = nameserver.ReplaceAllString(text, "$1:")
 	for _, f := range l.cluster.Folders {
 		text = strings.ReplaceAll(text, f.Real, f.Usual)
 	}

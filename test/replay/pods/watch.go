@@ -162,7 +162,7 @@ func (w *watch) seePod(change string, raw json.RawMessage) {
 			Object map[string]any
 		}
 	}
-	if json.Unmarshal(raw, &t) != nil {
+	if json.Unmarshal([]byte(w.life.usual(string(raw))), &t) != nil {
 		return
 	}
 	w.mu.Lock()
@@ -218,7 +218,7 @@ func (w *watch) seeEvent(change string, raw json.RawMessage) {
 
 func (w *watch) seeObject(kind, change string, raw json.RawMessage) {
 	var o map[string]any
-	if json.Unmarshal(raw, &o) != nil {
+	if json.Unmarshal([]byte(w.life.usual(string(raw))), &o) != nil {
 		return
 	}
 	w.mu.Lock()
