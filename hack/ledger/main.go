@@ -54,10 +54,14 @@ func run(results, out string) error {
 	for _, r := range rows {
 		known[r.id] = true
 	}
+	var wrong []error
 	for id, ps := range proofs {
 		if !known[id] {
-			return fmt.Errorf("%s names row %s, which test/features/rows.md does not have: correct the mark", ps[0].pkg, id)
+			wrong = append(wrong, fmt.Errorf("%s.%s names row %s, which test/features/rows.md does not have: correct the mark", ps[0].pkg, ps[0].test, id))
 		}
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
 	}
 	passed, err := readResults(results)
 	if err != nil {
