@@ -141,7 +141,7 @@ func with(t *testing.T, e *everywhere, extra string) func(*Options) {
 	}
 }
 
-// row: SCH-04, SCH-15, SCH-16, SCH-26, SCO-27
+// row: SCH-04, SCH-15, SCH-16, SCH-26
 func TestPointsRunInTheirOrder(t *testing.T) {
 	e := &everywhere{}
 	c := start(t, with(t, e, "  pluginConfig: [{name: Everywhere, args: {x: 1}}]\n"), aNode("n1", "4"), aNode("n22", "4"))

@@ -210,6 +210,9 @@ func (c *cluster) state(set string) map[string]string {
 	return out
 }
 
+// mainProcess is one that is process 1 in its own name space: not what the container's shell starts again and again.
+var mainProcess = regexp.MustCompile(`(?m)^NSpid:\t\d+\t1$`)
+
 // pidsOf finds the main process of a container by its cgroup.
 func pidsOf(containerID string) []int {
 	id := containerID[strings.LastIndex(containerID, "/")+1:]
@@ -224,8 +227,8 @@ func pidsOf(containerID string) []int {
 			continue
 		}
 		pid, _ := strconv.Atoi(strings.Split(p, "/")[2])
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(cmdline), "trap") { // the container's shell, not the sleep it starts again and again
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if mainProcess.Match(status) {
 			out = append(out, pid)
 		}
 	}
