@@ -40,7 +40,6 @@ func phase(p corev1.PodPhase) func(*corev1.Pod) bool {
 
 func gone(p *corev1.Pod) bool { return p == nil }
 
-// row: SCH-31, PST-01, PST-02
 func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
@@ -82,7 +81,7 @@ func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	}
 }
 
-// row: CTL-01, CTL-02
+// row: CTL-01
 func TestDeploymentHealsAndIsCollected(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes("a", "b"))
@@ -163,7 +162,6 @@ func TestRuntimeFaultsAreSurvived(t *testing.T) {
 	}
 }
 
-// row: SCH-30, FIL-23
 func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes())

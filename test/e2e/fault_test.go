@@ -246,7 +246,7 @@ func (c *cluster) containerdPID() int {
 	return pid
 }
 
-// row: KSL-08, PWK-33
+// row: KSL-08
 func TestKilledProcessesCostNothing(t *testing.T) {
 	c := newCluster(t)
 	c.start()

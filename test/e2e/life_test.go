@@ -68,7 +68,6 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// row: API-36, API-37, API-38, BND-05, QOS-02
 func exampleAffinity(c *cluster) {
 	c.kubectl("create", "namespace", "prod")
 	c.eventually(10*time.Second, "service account of namespace prod", func() (string, bool) {
@@ -273,7 +272,6 @@ func (c *cluster) attach(pod string) {
 	})
 }
 
-// row: NET-02
 func exampleNetwork(c *cluster) {
 	hostPort := freePort(c.t)
 	c.apply(strings.Replace(podYAML("serves", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; while true; do sleep 0.2; done`),
