@@ -111,7 +111,7 @@ func sysctl(name, value string) error {
 
 // overlap refuses a range that another interface uses already: packets would go astray.
 func overlap(s settings) error {
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}
@@ -120,7 +120,7 @@ func overlap(s settings) error {
 		names[l.Attrs().Index] = l.Attrs().Name
 	}
 	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := netlink.RouteList(nil, f)
+		routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, f) })
 		if err != nil {
 			return fmt.Errorf("list routes: %w", err)
 		}
@@ -145,7 +145,7 @@ func overlap(s settings) error {
 
 // defaultMTU is that of the interface with the default route.
 func defaultMTU() int {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return 1500
 	}

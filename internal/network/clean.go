@@ -69,7 +69,7 @@ func removeBridge(name string) error {
 		}
 		return fmt.Errorf("interface %s: %w", name, err)
 	}
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}
