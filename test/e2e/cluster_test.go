@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // ready is what `gantry up` prints when the node is Ready.
@@ -86,12 +88,11 @@ func binaries(t *testing.T) string {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // newCluster prepares a cluster of its own and has it removed, and checked for leftovers, when the test ends.

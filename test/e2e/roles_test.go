@@ -65,6 +65,12 @@ func TestRolesAlone(t *testing.T) {
 		"--kubelet-port", kubeletPort, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr"),
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
 	c.eventually(30*time.Second, "the node registers", func() (string, bool) {
+		select {
+		case <-node.exited:
+			text, _ := node.output.text()
+			t.Fatalf("the kubelet ended:\n%s", text)
+		default:
+		}
 		out, err := c.try("", "get", "node", "node-1")
 		return out, err == nil
 	})

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // Options say what to run.
@@ -84,19 +84,10 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	i := &Instance{Dir: dir, o: o, children: map[string]*child{}}
-	if i.port, err = freePort(); err == nil {
-		i.node, err = freePort()
+	if i.port, err = ports.Free(); err == nil {
+		i.node, err = ports.Free()
 	}
 	return i, err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (i *Instance) bridge() string  { return fmt.Sprintf("gyard%d", i.o.Number) }
