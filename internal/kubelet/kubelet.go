@@ -143,17 +143,21 @@ func (k *Kubelet) PodByName(namespace, name string) (*v1.Pod, bool) {
 	return found, found != nil
 }
 
-// EndPod asks for the end of a Pod on behalf of the node: eviction, shutdown. False when there is no such Pod.
-func (k *Kubelet) EndPod(uid types.UID, end podplan.End) bool {
+// EndPod asks for the end of a Pod on behalf of the node: eviction, preemption, shutdown. With end.Reason the Pod becomes Failed with reason, message and,
+// if end.Victim says so, the condition DisruptionTarget; its containers get end.Grace from end.Asked. The channel is closed when nothing of the Pod runs any
+// more; ok is false when there is no such Pod.
+func (k *Kubelet) EndPod(uid types.UID, end podplan.End) (atRest <-chan struct{}, ok bool) {
 	pool := k.started()
 	if pool == nil {
-		return false
+		return nil, false
 	}
 	v, ok := pool.View(uid)
-	if ok {
-		pool.Tell(podworker.Wish{Pod: v.Pod, Source: v.Source, End: &end})
+	if !ok {
+		return nil, false
 	}
-	return ok
+	atRest = pool.AtRest(uid)
+	pool.Tell(podworker.Wish{Pod: v.Pod, Source: v.Source, End: &end})
+	return atRest, true
 }
 
 // Missed counts changes in the runtime that only the audit found.

@@ -28,6 +28,7 @@ type End struct {
 	Message string // status.message
 	Asked   time.Time
 	Grace   time.Duration // from Asked
+	Victim  string        // message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with phase Failed; empty for none
 }
 
 // Deadline is when everything has to be over.

@@ -151,3 +151,13 @@ func ready(in In, containers v1.PodCondition) v1.PodCondition {
 	}
 	return c
 }
+
+// disrupted marks a Pod that the node itself ended. Like upstream's, the condition comes with the terminal phase, not before.
+func disrupted(in In, s *v1.PodStatus) {
+	c := dated(in, v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: in.Pod.Generation,
+		Reason: v1.PodReasonTerminationByKubelet, Message: in.End.Victim,
+	})
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(old v1.PodCondition) bool { return old.Type == c.Type })
+	s.Conditions = append(s.Conditions, c)
+}

@@ -59,11 +59,15 @@ func Generate(in In) v1.PodStatus {
 	if shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Reason != "" {
 		s.Reason, s.Message = in.End.Reason, in.End.Message
 	}
+	victim := shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Victim != ""
 	s.Phase = shown
 	if !in.Facts.AllStopped.IsZero() && neverBegan(in) {
 		phase = v1.PodPending // upstream: a Pod stopped before all its containers came to run keeps saying what they waited for
 	}
 	s.Conditions = conditions(in, s, phase)
+	if victim {
+		disrupted(in, &s)
+	}
 	podResources(in.Pod, &s)
 	return s
 }

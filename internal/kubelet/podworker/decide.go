@@ -87,6 +87,7 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 	}
 	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() {
 		f.AllStopped = in.Now
+		close(w.rest)
 	}
 	in.Facts = *f
 }

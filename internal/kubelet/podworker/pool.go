@@ -92,6 +92,18 @@ func (p *Pool) ObjectsChanged(uid types.UID) {
 	}
 }
 
+// AtRest is closed when nothing of the Pod runs any more and nothing will; at once when it is not on this node.
+func (p *Pool) AtRest(uid types.UID) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		return w.rest
+	}
+	none := make(chan struct{})
+	close(none)
+	return none
+}
+
 // Known tells whether there is a worker for the uid.
 func (p *Pool) Known(uid types.UID) bool {
 	p.mu.Lock()

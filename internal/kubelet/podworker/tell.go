@@ -22,6 +22,11 @@ func (t told) over(api v1.PodStatus) v1.PodStatus {
 		mine[c] = true
 	}
 	var out []v1.PodCondition
+	for _, c := range s.Conditions {
+		if c.Type == v1.DisruptionTarget && s.Phase == v1.PodFailed {
+			mine[c.Type] = true // it came with the terminal phase; the API may not have it yet
+		}
+	}
 	for _, c := range api.Conditions {
 		if !mine[c.Type] {
 			out = append(out, c)

@@ -35,7 +35,7 @@ func earlier(old, newer *podplan.End) *podplan.End {
 	out := *newer
 	out.Cause = old.Cause
 	if old.Reason != "" {
-		out.Reason, out.Message = old.Reason, old.Message
+		out.Reason, out.Message, out.Victim = old.Reason, old.Message, old.Victim
 	}
 	return &out
 }

@@ -25,6 +25,7 @@ type worker struct {
 	wish atomic.Pointer[Wish]
 	bell chan struct{} // capacity one: many rings, one look
 	why  atomic.Int32  // rung bits since the last look
+	rest chan struct{} // closed when nothing of the Pod runs any more and nothing will
 
 	life life
 	mu   sync.Mutex
@@ -69,7 +70,7 @@ func newWorker(p *Pool, n Wish) *worker {
 	w := &worker{
 		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
 		ref:  journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
-		bell: make(chan struct{}, 1),
+		bell: make(chan struct{}, 1), rest: make(chan struct{}),
 		life: life{tries: map[string]podplan.Try{}, ends: ends{again: map[string]bool{}}, hooking: map[string]bool{}, said: map[string]bool{}},
 	}
 	w.wish.Store(&n)
