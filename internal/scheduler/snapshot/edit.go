@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -32,20 +31,18 @@ func (s *Snapshot) WithNode(node *v1.Node) *Snapshot {
 		})
 		return c
 	}
-	c := s.copy()
-	c.index = maps.Clone(s.index)
-	c.index[node.Name] = len(c.list)
-	c.list = append(c.list, NewNodeInfo(node))
-	return c
+	return s.relaid(append(s.list(), NewNodeInfo(node)))
 }
 
 // Without is the snapshot with nodes gone, Pods and all. Names that are not there are passed over.
 func (s *Snapshot) Without(nodes ...string) *Snapshot {
-	c := s.copy()
-	c.list = slices.DeleteFunc(c.list, func(n framework.NodeInfo) bool { return slices.Contains(nodes, n.Node().Name) })
-	c.index = indexed(c.list)
-	c.relist()
-	return c
+	return s.relaid(slices.DeleteFunc(s.list(), func(n *NodeInfo) bool { return slices.Contains(nodes, n.node.Name) }))
+}
+
+func (s *Snapshot) relaid(list []*NodeInfo) *Snapshot {
+	c := *s
+	c.pages, c.index, c.layout = paged(list), indexed(list), 0
+	return &c
 }
 
 func (s *Snapshot) edit(node string, change func(framework.NodeInfo) error) (*Snapshot, error) {
@@ -53,43 +50,21 @@ func (s *Snapshot) edit(node string, change func(framework.NodeInfo) error) (*Sn
 	if !ok {
 		return nil, fmt.Errorf("node %q is not in the snapshot", node)
 	}
-	n := s.list[i].Snapshot()
+	n := s.at(i).clone()
 	if err := change(n); err != nil {
 		return nil, err
 	}
-	c := s.copy()
-	c.list[i] = n
-	c.relist()
-	return c, nil
-}
-
-func (s *Snapshot) copy() *Snapshot {
 	c := *s
-	c.list = slices.Clone(s.list)
-	return &c
+	c.pages, c.layout = s.version(), 0
+	c.set(&s.pages, i, n)
+	c.affine = c.affine || len(n.affine) > 0
+	return &c, nil
 }
 
-// relist finds the nodes whose Pods have affinity.
-func (s *Snapshot) relist() {
-	s.affine, s.antiAffine, s.antiWide = nil, nil, nil
-	for _, n := range s.list {
-		if len(n.GetPodsWithAffinity()) == 0 {
-			continue
-		}
-		s.affine = append(s.affine, n)
-		if len(n.GetPodsWithRequiredAntiAffinity()) > 0 {
-			s.antiAffine = append(s.antiAffine, n)
-		}
-		if len(n.GetPodsWithRequiredNonHostScopedAntiAffinity()) > 0 {
-			s.antiWide = append(s.antiWide, n)
-		}
-	}
-}
-
-func indexed(list []framework.NodeInfo) map[string]int {
+func indexed(list []*NodeInfo) map[string]int {
 	m := make(map[string]int, len(list))
 	for i, n := range list {
-		m[n.Node().Name] = i
+		m[n.node.Name] = i
 	}
 	return m
 }

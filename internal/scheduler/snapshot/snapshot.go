@@ -11,12 +11,12 @@ import (
 
 // Snapshot is the cluster at one moment. It never changes; any number of readers may hold it.
 type Snapshot struct {
-	list       []framework.NodeInfo // zones interleaved, so that a prefix of the list is spread over zones
+	pages      // zones interleaved, so that a prefix of the list is spread over zones
 	index      map[string]int
-	affine     []framework.NodeInfo
-	antiAffine []framework.NodeInfo
-	antiWide   []framework.NodeInfo
+	affine     bool // there may be Pods with affinity
 	generation int64
+	layout     int64
+	moves      moves
 }
 
 var (
@@ -38,18 +38,30 @@ func Of(nodes []*v1.Node, pods []*v1.Pod) *Snapshot {
 }
 
 // Len is the number of nodes.
-func (s *Snapshot) Len() int { return len(s.list) }
+func (s *Snapshot) Len() int { return s.n }
 
 // Generation grows with each Freeze that saw a change.
 func (s *Snapshot) Generation() int64 { return s.generation }
 
-// All lists the nodes, zones interleaved. The caller must not change the slice.
-func (s *Snapshot) All() []framework.NodeInfo { return s.list }
+// All lists the nodes, zones interleaved, in a new slice.
+func (s *Snapshot) All() []framework.NodeInfo {
+	return s.those(func(*NodeInfo) bool { return true }, s.n)
+}
+
+func (s *Snapshot) those(which func(*NodeInfo) bool, room int) []framework.NodeInfo {
+	out := make([]framework.NodeInfo, 0, room)
+	for i := range s.n {
+		if n := s.at(i); which(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
 
 // Node finds a node by name; nil when there is none.
 func (s *Snapshot) Node(name string) framework.NodeInfo {
 	if i, ok := s.index[name]; ok {
-		return s.list[i]
+		return s.at(i)
 	}
 	return nil
 }
@@ -61,19 +73,28 @@ func (s *Snapshot) NodeInfos() framework.NodeInfoLister { return s }
 func (s *Snapshot) StorageInfos() framework.StorageInfoLister { return s }
 
 // List implements framework.NodeInfoLister.
-func (s *Snapshot) List() ([]framework.NodeInfo, error) { return s.list, nil }
+func (s *Snapshot) List() ([]framework.NodeInfo, error) { return s.All(), nil }
 
 // HavePodsWithAffinityList lists nodes with Pods that have inter-Pod affinity of any kind.
-func (s *Snapshot) HavePodsWithAffinityList() ([]framework.NodeInfo, error) { return s.affine, nil }
+func (s *Snapshot) HavePodsWithAffinityList() ([]framework.NodeInfo, error) {
+	return s.affected(func(n *NodeInfo) bool { return len(n.affine) > 0 })
+}
+
+func (s *Snapshot) affected(which func(*NodeInfo) bool) ([]framework.NodeInfo, error) {
+	if !s.affine {
+		return nil, nil
+	}
+	return s.those(which, 0), nil
+}
 
 // HavePodsWithRequiredAntiAffinityList lists nodes with Pods that have required anti-affinity.
 func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]framework.NodeInfo, error) {
-	return s.antiAffine, nil
+	return s.affected(func(n *NodeInfo) bool { return len(n.antiAffine) > 0 })
 }
 
 // HavePodsWithRequiredNonHostScopedAntiAffinityList lists nodes with Pods whose required anti-affinity reaches beyond the host.
 func (s *Snapshot) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]framework.NodeInfo, error) {
-	return s.antiWide, nil
+	return s.affected(func(n *NodeInfo) bool { return len(n.antiWide) > 0 })
 }
 
 // Get finds a node by name.
@@ -86,8 +107,8 @@ func (s *Snapshot) Get(name string) (framework.NodeInfo, error) {
 
 // IsPVCUsedByPods tells whether a Pod that stands on a node uses the claim "namespace/name".
 func (s *Snapshot) IsPVCUsedByPods(key string) bool {
-	for _, n := range s.list {
-		if n.GetPVCRefCounts()[key] > 0 {
+	for i := range s.n {
+		if s.at(i).claims[key] > 0 {
 			return true
 		}
 	}

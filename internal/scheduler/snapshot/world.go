@@ -2,12 +2,10 @@ package snapshot
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -199,39 +197,47 @@ func (w *World) Freeze() *Snapshot {
 	for _, s := range w.changed {
 		w.refreshImages(s)
 	}
-	next := &Snapshot{generation: w.last.generation + 1, index: w.last.index}
+	next := &Snapshot{generation: w.last.generation + 1, index: w.last.index, layout: w.last.layout, affine: w.affine > 0}
 	if w.regroup {
 		w.rebuild(next)
 	} else {
-		next.list = slices.Clone(w.last.list)
-		for _, s := range w.changed {
-			if s.at >= 0 {
-				next.list[s.at] = s.info
-			}
-		}
+		w.follow(next)
 	}
 	for _, s := range w.changed {
 		s.frozen = true
 	}
 	w.changed, w.regroup = w.changed[:0], false
-	if w.affine > 0 {
-		next.relist()
-	}
 	w.last = next
 	return next
 }
 
+// follow puts the changed nodes into their places.
+func (w *World) follow(next *Snapshot) {
+	next.pages, next.moves = w.last.version(), w.last.moves
+	if len(next.moves.log) > movesKept*next.n+pageSize {
+		next.moves = moves{from: w.last.generation}
+	}
+	for _, s := range w.changed {
+		if s.at < 0 {
+			continue
+		}
+		next.set(&w.last.pages, s.at, s.info)
+		next.moves.log = append(next.moves.log, move{next.generation, int32(s.at)})
+	}
+}
+
 func (w *World) rebuild(next *Snapshot) {
-	for _, n := range w.last.list {
-		if s := w.nodes[n.Node().Name]; s != nil {
+	for i := range w.last.n {
+		if s := w.nodes[w.last.at(i).node.Name]; s != nil {
 			s.at = -1
 		}
 	}
 	names := w.zones.interleaved()
-	next.list = make([]framework.NodeInfo, len(names))
+	list := make([]*NodeInfo, len(names))
 	next.index = make(map[string]int, len(names))
 	for i, name := range names {
 		s := w.nodes[name]
-		s.at, next.list[i], next.index[name] = i, s.info, i
+		s.at, list[i], next.index[name] = i, s.info, i
 	}
+	next.pages, next.layout, next.moves = paged(list), next.generation, moves{from: next.generation}
 }
