@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
 const defaultMount = "/sys/fs/cgroup"
@@ -20,6 +22,8 @@ type hierarchy interface {
 	ensure(path string, v Values) error
 	usage(path string) (Usage, error)
 	kill(dir string) error // one directory with everything below
+	main(path string) string
+	measure(path string, c *usage.Cgroup)
 }
 
 // Open finds out which version is mounted. It fails when there is no cgroup file system, or when Options.Root would not confine the Tree.

@@ -1,0 +1,114 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// Cards reads what the network interfaces that process pid sees have carried, the loopback left out. pid 0 is the caller.
+func Cards(root string, pid int) ([]usage.Card, error) {
+	who := "self"
+	if pid > 0 {
+		who = strconv.Itoa(pid)
+	}
+	b, err := os.ReadFile(filepath.Join(root, "proc", who, "net/dev"))
+	if err != nil {
+		return nil, fmt.Errorf("network of process %s: %w", who, err)
+	}
+	var out []usage.Card
+	for line := range strings.Lines(string(b)) {
+		name, rest, ok := strings.Cut(line, ":")
+		f := strings.Fields(rest)
+		if name = strings.TrimSpace(name); !ok || len(f) < 12 || name == "lo" {
+			continue
+		}
+		n := func(i int) uint64 { v, _ := strconv.ParseUint(f[i], 10, 64); return v }
+		out = append(out, usage.Card{
+			Name: name, RxBytes: n(0), RxPackets: n(1), RxErrors: n(2), RxDropped: n(3), TxBytes: n(8), TxPackets: n(9), TxErrors: n(10), TxDropped: n(11),
+		})
+	}
+	return out, nil
+}
+
+// DefaultCard names the interface of the default route; empty when there is none.
+func DefaultCard(root string) string {
+	for line := range strings.Lines(first(root, "proc/self/net/route")) {
+		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" {
+			return f[0]
+		}
+	}
+	return ""
+}
+
+// Space adds up what dir and everything below it on the same file system takes; what goes away meanwhile is left out. A directory that is not there takes nothing.
+func Space(dir string) (usage.Space, error) {
+	var s usage.Space
+	var root unix.Stat_t
+	if err := unix.Lstat(dir, &root); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return s, nil
+		}
+		return s, fmt.Errorf("space of %s: %w", dir, err)
+	}
+	linked := map[uint64]bool{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return nil
+		}
+		if st.Dev != root.Dev {
+			if e.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if st.Nlink > 1 && !e.IsDir() {
+			if linked[st.Ino] {
+				return nil
+			}
+			linked[st.Ino] = true
+		}
+		s.Inodes++
+		s.Bytes += uint64(st.Blocks) * 512
+		return nil
+	})
+	if err != nil {
+		return s, fmt.Errorf("space of %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// OwnFileSystem tells whether dir is the root of a file system of its own.
+func OwnFileSystem(dir string) bool {
+	var a, b unix.Stat_t
+	return unix.Lstat(dir, &a) == nil && unix.Lstat(filepath.Dir(dir), &b) == nil && a.Dev != b.Dev
+}
+
+// CPUs is the shape of the processors.
+type CPUs struct{ Cores, Sockets int64 }
+
+// Topology counts physical cores and sockets; a kernel that does not tell has one of each.
+func Topology(root string) CPUs {
+	cores, sockets := map[string]bool{}, map[string]bool{}
+	dirs, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/topology"))
+	for _, d := range dirs {
+		socket, core := first(d, "physical_package_id"), first(d, "core_id")
+		sockets[socket], cores[socket+"/"+core] = true, true
+	}
+	return CPUs{Cores: max(1, int64(len(cores))), Sockets: max(1, int64(len(sockets)))}
+}

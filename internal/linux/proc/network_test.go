@@ -1,0 +1,61 @@
+package proc_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCards(t *testing.T) {
+	root := t.TempDir()
+	put(t, filepath.Join(root, "proc/77/net/dev"), `Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
+  eth0:    1000      10    1    2    0     0          0         0     2000      20    3    4    0     0       0          0
+`)
+	got, err := proc.Cards(root, 77)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []usage.Card{{Name: "eth0", RxBytes: 1000, RxPackets: 10, RxErrors: 1, RxDropped: 2, TxBytes: 2000, TxPackets: 20, TxErrors: 3, TxDropped: 4}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	put(t, filepath.Join(root, "proc/self/net/route"), "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
+	if got := proc.DefaultCard(root); got != "ens3" {
+		t.Errorf("default card %q", got)
+	}
+}
+
+func TestSpace(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "a/one"), string(make([]byte, 10000)))
+	if err := os.Link(filepath.Join(dir, "a/one"), filepath.Join(dir, "two")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := proc.Space(dir)
+	if err != nil || s.Inodes != 3 || s.Bytes < 10000 || s.Bytes > 60000 {
+		t.Errorf("%+v, %v: a file of 10 kB with two names, in two directories", s, err)
+	}
+	if s, err := proc.Space(filepath.Join(dir, "gone")); err != nil || s.Inodes != 0 {
+		t.Errorf("nothing: %+v, %v", s, err)
+	}
+	if proc.OwnFileSystem(filepath.Join(dir, "a")) || !proc.OwnFileSystem("/proc") {
+		t.Error("which directory is a file system of its own")
+	}
+}
