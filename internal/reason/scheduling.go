@@ -12,5 +12,8 @@ const (
 	PortTaken         Code = "PortTaken"         // a host port is taken
 	SpreadExceeded    Code = "SpreadExceeded"    // a topology spread constraint would be broken
 	SpreadKeyMissing  Code = "SpreadKeyMissing"  // the node lacks a label a topology spread constraint needs
+	PodWanted         Code = "PodWanted"         // no Pod that required affinity asks for is near
+	PodMinded         Code = "PodMinded"         // a Pod that required anti-affinity keeps away from is near
+	PodUnwelcome      Code = "PodUnwelcome"      // the required anti-affinity of a Pod near keeps this one out
 	Gated             Code = "Gated"             // scheduling gates are left
 )

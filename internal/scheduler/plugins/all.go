@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/imagelocality"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/interpodaffinity"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeaffinity"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodename"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeports"
@@ -60,6 +61,7 @@ var All = []Row{
 	{Name: nodeports.Name, New: plain(nodeports.New)},
 	{Name: noderesources.FitName, Weight: 1, New: with(noderesources.NewFit), Args: &fitArgs},
 	{Name: podtopologyspread.Name, Weight: 2, New: newSpread, Args: &spreadArgs},
+	{Name: interpodaffinity.Name, Weight: 2, New: newAffinity, Args: &interPodArgs},
 	{Name: dynamicresources.Name, New: plain(dynamicresources.New)}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
 	{Name: DefaultPreemption, Args: &preemptionArgs},
 	{Name: noderesources.BalancedName, Weight: 1, New: with(newBalanced), Args: &balancedArgs},
@@ -110,6 +112,29 @@ func newSpread(_ context.Context, args runtime.Object, h framework.Handle) (fram
 		find = f.SelectorOf
 	}
 	return podtopologyspread.New(own, find), nil
+}
+
+func newAffinity(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	own, ok := args.(*config.InterPodAffinityArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+	}
+	return interpodaffinity.New(own, namespacesOf(h)), nil
+}
+
+// namespacesOf looks namespaces' labels up in the Handle's informers; nil without any.
+func namespacesOf(h framework.Handle) interpodaffinity.Namespaces {
+	if h == nil || h.SharedInformerFactory() == nil {
+		return nil
+	}
+	namespaces := h.SharedInformerFactory().Core().V1().Namespaces().Lister()
+	return func(name string) labels.Set {
+		ns, err := namespaces.Get(name)
+		if err != nil {
+			return nil
+		}
+		return ns.Labels
+	}
 }
 
 // Judges makes the default profile's plugins that judge nodes, for `why`, simulations and tests: the same opinions as the scheduler's, without any that act.

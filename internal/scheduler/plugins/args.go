@@ -29,6 +29,7 @@ var (
 		return &config.NodeResourcesBalancedAllocationArgs{}
 	}, completeBalanced, checkBalanced)
 	spreadArgs     = row(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
+	interPodArgs   = row(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} }, completeInterPod, checkInterPod)
 	preemptionArgs = row(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
 )
 
@@ -185,6 +186,19 @@ func checkSpread(path *field.Path, a *config.PodTopologySpreadArgs) field.ErrorL
 		}
 	}
 	return errs
+}
+
+func completeInterPod(a *config.InterPodAffinityArgs) {
+	if a.HardPodAffinityWeight == nil {
+		a.HardPodAffinityWeight = new(int32(1))
+	}
+}
+
+func checkInterPod(path *field.Path, a *config.InterPodAffinityArgs) field.ErrorList {
+	if w := *a.HardPodAffinityWeight; w < 0 || w > 100 {
+		return field.ErrorList{field.Invalid(path.Child("hardPodAffinityWeight"), w, "not in valid range [0, 100]")}
+	}
+	return nil
 }
 
 func completePreemption(a *config.DefaultPreemptionArgs) {

@@ -1,0 +1,131 @@
+package interpodaffinity
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	config "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+const (
+	// Name of the plugin.
+	Name = "InterPodAffinity"
+	// Upstream's texts.
+	ReasonAffinity     = "node(s) didn't match pod affinity rules"
+	ReasonAntiAffinity = "node(s) didn't match pod anti-affinity rules"
+	ReasonExisting     = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+	filterKey framework.StateKey = "PreFilter" + Name
+	scoreKey  framework.StateKey = "PreScore" + Name
+)
+
+// Namespaces gives the labels of a namespace; none for one that is not known.
+type Namespaces func(name string) labels.Set
+
+// Plugin is the judge.
+type Plugin struct {
+	hardWeight      int64 // what a required affinity term of a Pod already there counts when it matches
+	ignorePreferred bool  // preferred terms of Pods already there do not count for Pods without such terms
+	namespaces      Namespaces
+
+	far, near, unwelcome *framework.Status
+}
+
+// New makes the judge from defaulted arguments. namespaces may be nil: selectors of namespaces then see no labels.
+func New(args *config.InterPodAffinityArgs, namespaces Namespaces) *Plugin {
+	if namespaces == nil {
+		namespaces = func(string) labels.Set { return nil }
+	}
+	p := &Plugin{
+		hardWeight: 1, namespaces: namespaces,
+		far:       framework.NewStatus(framework.UnschedulableAndUnresolvable, ReasonAffinity).WithPlugin(Name),
+		near:      framework.NewStatus(framework.Unschedulable, ReasonAntiAffinity).WithPlugin(Name),
+		unwelcome: framework.NewStatus(framework.Unschedulable, ReasonExisting).WithPlugin(Name),
+	}
+	if args != nil {
+		p.ignorePreferred = args.IgnorePreferredTermsOfExistingPods
+		if args.HardPodAffinityWeight != nil {
+			p.hardWeight = int64(*args.HardPodAffinityWeight)
+		}
+	}
+	return p
+}
+
+var (
+	_ framework.PreFilterPlugin     = (*Plugin)(nil)
+	_ framework.PreFilterExtensions = (*Plugin)(nil)
+	_ framework.FilterPlugin        = (*Plugin)(nil)
+	_ framework.PreScorePlugin      = (*Plugin)(nil)
+	_ framework.ScorePlugin         = (*Plugin)(nil)
+	_ framework.EnqueueExtensions   = (*Plugin)(nil)
+	_ framework.SignPlugin          = (*Plugin)(nil)
+	_ place.Explainer               = (*Plugin)(nil)
+)
+
+// Name is Name.
+func (*Plugin) Name() string { return Name }
+
+// matches tells whether a term means the Pod: by its namespace, or the labels of that, and by its own labels.
+func (pl *Plugin) matches(t *framework.AffinityTerm, p *v1.Pod) bool {
+	if !t.Selector.Matches(labels.Set(p.Labels)) {
+		return false
+	}
+	if t.Namespaces.Has(p.Namespace) {
+		return true
+	}
+	if t.NamespaceSelector == nil {
+		return false
+	}
+	if _, selects := t.NamespaceSelector.Requirements(); !selects { // selects nothing
+		return false
+	}
+	return t.NamespaceSelector.Empty() || t.NamespaceSelector.Matches(pl.namespaces(p.Namespace))
+}
+
+// matchesAll tells whether every term means the Pod; no terms mean nobody.
+func (pl *Plugin) matchesAll(terms []framework.AffinityTerm, p *v1.Pod) bool {
+	for i := range terms {
+		if !pl.matches(&terms[i], p) {
+			return false
+		}
+	}
+	return len(terms) > 0
+}
+
+func (pl *Plugin) matchesAny(terms []framework.AffinityTerm, p *v1.Pod) bool {
+	for i := range terms {
+		if pl.matches(&terms[i], p) {
+			return true
+		}
+	}
+	return false
+}
+
+// domain is a set of nodes: those with the value under the key.
+type domain struct{ key, value string }
+
+// counts are numbers by domain; a domain without an entry has none.
+type counts map[domain]int64
+
+func (c counts) add(node *v1.Node, key string, by int64) {
+	value, ok := node.Labels[key]
+	if !ok {
+		return
+	}
+	d := domain{key, value}
+	if c[d] += by; c[d] == 0 {
+		delete(c, d)
+	}
+}
+
+// nodesWith gives the nodes of the cycle: the world's where it is known, for it lists those with affine Pods apart.
+func nodesWith(state framework.CycleState, all []framework.NodeInfo, list func(framework.NodeInfoLister) ([]framework.NodeInfo, error)) []framework.NodeInfo {
+	if w := place.WorldOf(state); w != nil {
+		if found, err := list(w); err == nil {
+			return found
+		}
+	}
+	return all
+}
