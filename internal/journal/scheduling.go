@@ -14,6 +14,7 @@ type Queued struct {
 	Until   time.Time `json:"until,omitzero"`    // end of the back-off
 	By      string    `json:"by,omitempty"`      // plugin that found the event helpful, or whose gate is closed
 	Object  string    `json:"object,omitempty"`  // what the event was about: node/NAME, pod/NAMESPACE/NAME
+	Ignored bool      `json:"ignored,omitempty"` // the Pod stays: the plugin (By) does not expect the event to help
 }
 
 // Line prints the place in the queue.
@@ -24,6 +25,9 @@ func (f Queued) Line() string {
 	}
 	if f.By != "" {
 		cause += ", by " + f.By
+	}
+	if f.Ignored {
+		return fmt.Sprintf("stays %s: %s expects no help from %s", f.Queue, f.By, strings.TrimSuffix(cause, ", by "+f.By))
 	}
 	s := fmt.Sprintf("queued: %s (%s)", f.Queue, cause)
 	if f.Attempt > 0 {

@@ -257,8 +257,8 @@ profiles:
 }
 
 func TestUnknownPluginIsAnError(t *testing.T) {
-	_, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Coscheduling}]}}\n"))
-	if err == nil || !strings.Contains(err.Error(), `profiles[0].plugins.multiPoint.enabled[0].name: Not found: "Coscheduling"`) {
+	_, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: CapacityScheduling}]}}\n"))
+	if err == nil || !strings.Contains(err.Error(), `profiles[0].plugins.multiPoint.enabled[0].name: Not found: "CapacityScheduling"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -33,6 +33,12 @@ func (s *Scheduler) watch() error {
 	}
 	for _, p := range s.profiles {
 		for _, h := range p.Hints {
+			if gvr, ok := customResource(h.Event.Resource); ok {
+				if err := s.custom.watch(gvr, s.otherChanged(h.Event.Resource)); err != nil {
+					return fmt.Errorf("plugin %s: %w", h.Plugin, err)
+				}
+				continue
+			}
 			informer := others[h.Event.Resource]
 			if informer == nil {
 				continue
@@ -48,7 +54,16 @@ func (s *Scheduler) watch() error {
 
 // observe calls changed with the object before (nil: added) and after (nil: deleted).
 func (s *Scheduler) observe(informer cache.SharedIndexInformer, changed func(before, after any)) error {
-	reg, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	reg, err := informer.AddEventHandler(calls(changed))
+	if err != nil {
+		return fmt.Errorf("watching: %w", err)
+	}
+	s.synced = append(s.synced, reg.HasSynced)
+	return nil
+}
+
+func calls(changed func(before, after any)) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { changed(nil, obj) },
 		UpdateFunc: changed,
 		DeleteFunc: func(obj any) {
@@ -57,12 +72,7 @@ func (s *Scheduler) observe(informer cache.SharedIndexInformer, changed func(bef
 			}
 			changed(obj, nil)
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("watching: %w", err)
 	}
-	s.synced = append(s.synced, reg.HasSynced)
-	return nil
 }
 
 // happened wakes whom an event may help; mu is held.
@@ -156,6 +166,9 @@ func (s *Scheduler) podChanged(before, after any) {
 		}
 		if !s.world.Assumed(is.UID) { // else it is being bound, and what changed is our own doing
 			s.tell(s.queue.Update(was, is, now))
+			if was == nil {
+				s.happened(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, nil, is)
+			}
 		}
 	case to == standing && from != standing:
 		s.world.SetPod(is)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -26,6 +27,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
@@ -38,6 +40,7 @@ type Options struct {
 	Client     kubernetes.Interface
 	KubeConfig *rest.Config                                // for plugins that make their own clients; may be nil
 	Informers  informers.SharedInformerFactory             // nil: its own; Run starts it
+	Dynamic    dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
 	Config     *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default
 	Journal    journal.Sink                                // nil: none
 	Plugins    map[string]plugins.Factory                  // out-of-tree plugins by name
@@ -56,6 +59,7 @@ type Scheduler struct {
 	statuses *bind.Statuses
 	pods     corelisters.PodLister
 	synced   []cache.InformerSynced
+	custom   customResources
 	events   events.EventBroadcaster
 	meter    *meter
 	bell     chan struct{} // capacity one: something may be in the queue
@@ -91,6 +95,10 @@ func New(o Options) (*Scheduler, error) {
 	if o.Informers == nil {
 		o.Informers = informers.NewSharedInformerFactory(o.Client, 0)
 	}
+	custom, err := newCustomResources(o)
+	if err != nil {
+		return nil, err
+	}
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
@@ -98,6 +106,7 @@ func New(o Options) (*Scheduler, error) {
 		Options: o, profiles: map[string]*glue.Profile{}, current: &glue.Current{}, waiting: glue.NewWaiting(), bell: make(chan struct{}, 1),
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
 		pods:   o.Informers.Core().V1().Pods().Lister(),
+		custom: custom,
 		cycle:  cycle{pick: rand.New(rand.NewPCG(o.Seed, 0))},
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
@@ -116,15 +125,15 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) makeProfiles() error {
 	recorders := map[string]events.EventRecorderLogger{}
 	deps := glue.Deps{
-		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Waiting: s.waiting, World: s.current,
+		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current,
 		Recorder:  func(profile string) events.EventRecorderLogger { return recorders[profile] },
 		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
-		Nominator: nominator{s}, Activator: activator{s}, Preempted: s.preempted,
+		Nominator: nominator{s}, Activator: activator{s}, Preempted: s.preempted, Parked: s.parked,
 		SelectorOf: newOwners(s.Informers).selectorOf,
 	}
 	factories := bind.Factories(s.Plugins)
 	hints := map[string][]queue.Hint{}
-	var order framework.QueueSortPlugin
+	orders := map[string]queue.Order{}
 	for i := range s.Config.Profiles {
 		cfg := &s.Config.Profiles[i]
 		recorders[*cfg.SchedulerName] = s.events.NewRecorder(scheme.Scheme, *cfg.SchedulerName)
@@ -132,13 +141,11 @@ func (s *Scheduler) makeProfiles() error {
 		if err != nil {
 			return err
 		}
-		if order != nil && order.Name() != p.Sort.Name() {
-			return fmt.Errorf("profile %q: queue sort plugin %q differs from %q: there is one queue", p.Name, p.Sort.Name(), order.Name())
-		}
-		s.profiles[p.Name], hints[p.Name], order = p, p.Hints, p.Sort
+		s.profiles[p.Name], hints[p.Name] = p, p.Hints
+		orders[p.Name] = queue.Order{Name: p.Sort.Name(), Less: p.Sort.Less}
 	}
 	s.queue = queue.New(queue.Options{
-		Less: order.Less, Hints: hints, Log: klog.Background(), Gate: s.gate,
+		Less: prioritysort.New().Less, Orders: orders, Hints: hints, Log: klog.Background(), Gate: s.gate,
 		InitialBackoff: time.Duration(*s.Config.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(*s.Config.PodMaxBackoffSeconds) * time.Second,
 	})
@@ -161,6 +168,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil // ended before it began
 	}
+	s.Informers.WaitForCacheSync(ctx.Done()) // those that plugins look up and get no events of
+	s.custom.start(ctx)
 	for name, p := range s.profiles {
 		logger.V(2).Info("Scheduling profile ready", "schedulerName", name, "plugins", p.Names())
 	}
@@ -213,6 +222,9 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 func (s *Scheduler) tell(moves []queue.Move) {
 	for _, m := range moves {
 		s.Journal.Put(ref(m.Entry.Pod()), queued(m))
+		if m.Ignored {
+			continue
+		}
 		s.meter.moved(m)
 		if m.To != queue.Active && m.To != queue.Backoff {
 			continue

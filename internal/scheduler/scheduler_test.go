@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -29,6 +30,7 @@ type cluster struct {
 	mu       sync.Mutex
 	bindings []v1.Binding
 	failBind int // bindings to refuse
+	groups   dynamic.Interface
 }
 
 type notes struct {

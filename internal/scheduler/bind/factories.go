@@ -4,14 +4,13 @@ import (
 	"maps"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
 // Factories gives every plugin factory there is: built-in judges, the plugins that act, and extra ones, which must not take a built-in name.
 func Factories(extra map[string]plugins.Factory) map[string]plugins.Factory {
-	all := maps.Clone(extra)
-	if all == nil {
-		all = map[string]plugins.Factory{}
-	}
+	all := map[string]plugins.Factory{coscheduling.Name: newCoscheduling}
+	maps.Copy(all, extra) // an own Coscheduling takes the place of this one
 	for _, row := range plugins.All {
 		if row.New != nil {
 			all[row.Name] = row.New

@@ -53,6 +53,11 @@ func strictDecoder() (runtime.Decoder, error) {
 	if err := config.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("scheduler configuration types: %w", err)
 	}
+	for _, row := range plugins.Extra {
+		if row.Args != nil {
+			scheme.AddKnownTypeWithName(config.SchemeGroupVersion.WithKind(row.Name+"Args"), row.Args.New())
+		}
+	}
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer(), nil
 }
 
@@ -114,6 +119,11 @@ func completeProfile(p *config.KubeSchedulerProfile) {
 	given := map[string]*config.PluginConfig{}
 	for i := range p.PluginConfig {
 		given[p.PluginConfig[i].Name] = &p.PluginConfig[i]
+	}
+	for _, row := range plugins.Extra {
+		if c := given[row.Name]; c != nil && row.Args != nil && c.Args.Object != nil {
+			row.Args.Default(c.Args.Object)
+		}
 	}
 	for _, row := range plugins.All {
 		if row.Args == nil {

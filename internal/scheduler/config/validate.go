@@ -20,7 +20,7 @@ func exists(known []string) map[string]bool {
 	for _, name := range known {
 		out[name] = true
 	}
-	for _, row := range plugins.All {
+	for _, row := range plugins.Known() {
 		out[row.Name] = true
 	}
 	return out
@@ -57,7 +57,6 @@ func checkRest(cfg *config.KubeSchedulerConfiguration, known []string) field.Err
 		}
 		names[*p.SchedulerName] = i
 	}
-	errs = append(errs, checkQueueSort(cfg.Profiles)...)
 	return errs
 }
 
@@ -127,7 +126,7 @@ func checkArgs(path *field.Path, p *config.KubeSchedulerProfile, exists map[stri
 			errs = append(errs, field.Duplicate(at, c.Name))
 		}
 		seen[c.Name] = true
-		row, builtIn := plugins.Find(c.Name)
+		row, builtIn := find(c.Name)
 		switch {
 		case !exists[c.Name]:
 			errs = append(errs, field.NotFound(at.Child("name"), c.Name))
@@ -140,19 +139,23 @@ func checkArgs(path *field.Path, p *config.KubeSchedulerProfile, exists map[stri
 	return errs
 }
 
-// checkQueueSort: one queue, one order.
-func checkQueueSort(profiles []config.KubeSchedulerProfile) field.ErrorList {
-	var errs field.ErrorList
-	first := ""
-	for i := range profiles {
-		for _, p := range profiles[i].Plugins.QueueSort.Enabled {
-			if first == "" {
-				first = p.Name
-			}
-			if p.Name != first {
-				errs = append(errs, field.Invalid(field.NewPath("profiles").Index(i).Child("plugins", "queueSort"), p.Name, "must be the same for all profiles"))
-			}
+// find gives the row of a plugin compiled in.
+func find(name string) (plugins.Row, bool) {
+	for _, r := range plugins.Known() {
+		if r.Name == name {
+			return r, true
 		}
 	}
-	return errs
+	return plugins.Row{}, false
+}
+
+// Sorts names the queue sort plugin that each profile names at that very point, by profile. Upstream refuses profiles that differ; here each has a queue of its own.
+func Sorts(cfg *config.KubeSchedulerConfiguration) map[string]string {
+	out := map[string]string{}
+	for _, p := range cfg.Profiles {
+		for _, e := range p.Plugins.QueueSort.Enabled {
+			out[*p.SchedulerName] = e.Name
+		}
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -26,6 +27,7 @@ type Deps struct {
 	Client     kubernetes.Interface
 	KubeConfig *rest.Config // for plugins that make their own clients; may be nil
 	Informers  informers.SharedInformerFactory
+	Dynamic    dynamicinformer.DynamicSharedInformerFactory // of custom resources; may be nil
 	Recorder   func(profile string) events.EventRecorderLogger
 	Parallel   Parallelizer
 	Waiting    *Waiting
@@ -33,6 +35,7 @@ type Deps struct {
 	Activator  framework.PodActivator
 	World      *Current
 	SelectorOf func(*v1.Pod) labels.Selector                           // may be nil
+	Parked     func(c Cycle, w Wait)                                   // told of each plugin that makes a Pod wait at Permit; may be nil
 	Preempted  func(preemptor *v1.Pod, node string, victims []*v1.Pod) // told of each preemption; may be nil
 }
 
@@ -168,6 +171,11 @@ func (h *Handle) EventRecorder() events.EventRecorderLogger {
 
 // SharedInformerFactory is the scheduler's.
 func (h *Handle) SharedInformerFactory() informers.SharedInformerFactory { return h.deps.Informers }
+
+// DynamicInformers are those of custom resources; nil without a client for them.
+func (h *Handle) DynamicInformers() dynamicinformer.DynamicSharedInformerFactory {
+	return h.deps.Dynamic
+}
 
 // SharedDRAManager is nil: devices are not allocated.
 func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return nil }

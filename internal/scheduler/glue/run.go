@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,13 @@ type Cycle struct {
 	State framework.CycleState
 	Pod   *v1.Pod
 	Node  string
+}
+
+// Wait is what a plugin said when it made a Pod wait at Permit.
+type Wait struct {
+	Plugin string
+	Most   time.Duration
+	Why    string // may be empty
 }
 
 // each is the runner of all points: it asks plugins in order until stop says that a status ends it, and names the plugin in that status.
@@ -99,17 +107,22 @@ func (p *Profile) Unreserve(ctx context.Context, c Cycle) {
 
 // Permit asks whether the Pod may be bound now. Plugins that want it to wait make it a waiting Pod: WaitOnPermit then blocks.
 func (p *Profile) Permit(ctx context.Context, c Cycle) *framework.Status {
-	waits := map[string]time.Duration{}
+	waits, why := map[string]time.Duration{}, map[string]string{}
 	s := each(p.permit, func(pl framework.PermitPlugin) *framework.Status {
 		s, d := pl.Permit(ctx, c.State, c.Pod, c.Node)
 		if s.IsWait() {
-			waits[pl.Name()] = min(d, maxPermitWait)
+			waits[pl.Name()], why[pl.Name()] = min(d, maxPermitWait), s.Message()
 			return nil
 		}
 		return s
 	}, fails)
 	if s == nil && len(waits) > 0 {
 		p.Handle.deps.Waiting.Park(c.Pod, waits)
+		if told := p.Handle.deps.Parked; told != nil {
+			for _, name := range slices.Sorted(maps.Keys(waits)) {
+				told(c, Wait{Plugin: name, Most: waits[name], Why: why[name]})
+			}
+		}
 	}
 	return failed(s, "Permit")
 }

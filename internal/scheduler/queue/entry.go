@@ -41,6 +41,27 @@ type Entry struct {
 	seq          uint64    // order of arrival, the last tie breaker
 	at           int       // position in its heap
 	gatingEvents []framework.ClusterEvent
+	parkedEntry
+}
+
+// parkedEntry is what only matters while a Pod is parked.
+type parkedEntry struct {
+	keys    []key           // under which the parked Pod is found
+	checked time.Time       // when a gated Pod's gate was last found closed after a long time
+	ignored map[string]bool // plugin and kind of event: said that it does not help
+}
+
+// firstIgnored tells whether it has not been said yet that a plugin expects nothing of a kind of event.
+func (e *Entry) firstIgnored(plugin, label string) bool {
+	k := plugin + " " + label
+	if e.ignored[k] {
+		return false
+	}
+	if e.ignored == nil {
+		e.ignored = map[string]bool{}
+	}
+	e.ignored[k] = true
+	return true
 }
 
 var _ framework.QueuedEntityInfo = (*Entry)(nil)

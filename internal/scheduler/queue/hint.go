@@ -36,7 +36,7 @@ const (
 	atOnce              // at once: the plugin had said "not yet"
 )
 
-// worth asks the plugins that refused the Pod whether the event helps, and tells whose word decided.
+// worth asks the plugins that refused the Pod whether the event helps, and tells whose word decided; with leave, who was asked and saw no help.
 func (q *Queue) worth(e *Entry, ev Event) (worth, string) {
 	if ev.Resource == framework.WildCard || len(e.Rejectors)+len(e.PendingBy) == 0 {
 		return later, ""
@@ -49,6 +49,9 @@ func (q *Queue) worth(e *Entry, ev Event) (worth, string) {
 		}
 		if h.Fn != nil {
 			if hint, err := h.Fn(q.Log, e.Pod(), ev.Old, ev.New); err == nil && hint == framework.QueueSkip {
+				if best == leave {
+					by = h.Plugin
+				}
 				continue // an error counts as yes, so that no Pod is forgotten
 			}
 		}

@@ -1,9 +1,6 @@
 package queue
 
 import (
-	"cmp"
-	"container/heap"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -40,11 +37,11 @@ func (q *Queue) put(e *Entry, to Place, w wish) Move {
 	e.Place = to
 	switch to {
 	case Active:
-		heap.Push(&q.active, e)
+		q.active.push(e)
 	case Backoff:
-		heap.Push(&q.backoff, e)
+		q.backoffs(e).push(e)
 	default:
-		q.parked[e.Pod().UID] = e
+		q.parked.add(e, q.MaxParked)
 	}
 	return Move{Entry: e, To: to, Cause: w.cause, By: w.by, About: w.about}
 }
@@ -53,11 +50,11 @@ func (q *Queue) put(e *Entry, to Place, w wish) Move {
 func (q *Queue) lift(e *Entry) {
 	switch e.Place {
 	case Active:
-		heap.Remove(&q.active, e.at)
+		q.active.remove(e)
 	case Backoff:
-		heap.Remove(&q.backoff, e.at)
+		q.backoffs(e).remove(e)
 	case Unschedulable, Gated:
-		delete(q.parked, e.Pod().UID)
+		q.parked.remove(e)
 	}
 	e.Place = ""
 }
@@ -76,13 +73,11 @@ func (q *Queue) gate(e *Entry) *framework.Status {
 	return s
 }
 
-func (q *Queue) parkedInOrder() []*Entry {
-	out := make([]*Entry, 0, len(q.parked))
-	for _, e := range q.parked {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) })
-	return out
+// opens tells whether the gate of a gated Pod is open now; another gate may have closed instead.
+func (q *Queue) opens(e *Entry) bool {
+	q.parked.remove(e)
+	defer q.parked.add(e, q.MaxParked)
+	return q.gate(e) == nil
 }
 
 // Count gives how many Pods stand where.
@@ -90,15 +85,10 @@ type Count struct{ Active, Backoff, Unschedulable, Gated, InFlight int }
 
 // Count counts.
 func (q *Queue) Count() Count {
-	c := Count{Active: len(q.active.list), Backoff: len(q.backoff.list), InFlight: q.flight.len()}
-	for _, e := range q.parked {
-		if e.Place == Gated {
-			c.Gated++
-		} else {
-			c.Unschedulable++
-		}
+	return Count{
+		Active: q.active.n, Backoff: q.backoff.n + q.errors.n, InFlight: q.flight.len(),
+		Gated: q.parked.gated, Unschedulable: len(q.parked.all) - q.parked.gated,
 	}
-	return c
 }
 
 // Find gives a Pod's entry; nil when the Pod is not waiting here.
@@ -110,6 +100,5 @@ func (q *Queue) Entries() []*Entry {
 	for _, e := range q.all {
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) })
-	return out
+	return byArrival(out)
 }

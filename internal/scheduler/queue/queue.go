@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -24,7 +23,8 @@ const (
 
 // Options are the rules of a queue.
 type Options struct {
-	Less           framework.LessFunc                // the active order
+	Less           framework.LessFunc                // the active order, and that among the heads of lanes
+	Orders         map[string]Order                  // by scheduler name: profiles that sort in another way; each order has a lane of its own
 	Gate           func(p *v1.Pod) *framework.Status // asked before a Pod goes to active or backoff; nil: always open
 	Hints          map[string][]Hint                 // by scheduler name: which events wake whom
 	InitialBackoff time.Duration                     // 0: DefaultInitialBackoff
@@ -40,6 +40,8 @@ type Move struct {
 	Cause string // event label as upstream names it: PodAdd, NodeAdd, ScheduleAttemptFailure, …
 	By    string // plugin whose hint found the event helpful, or whose gate is closed
 	About any    // the object the event was about; nil when none
+
+	Ignored bool // the Pod stays: the plugin (By) does not think that the event helps. Told once for each plugin and kind of event
 }
 
 // Causes that are no cluster events.
@@ -55,9 +57,10 @@ const (
 // Queue holds all Pods that want a node.
 type Queue struct {
 	Options
-	active  heapOf
-	backoff heapOf
-	parked  map[types.UID]*Entry // unschedulable and gated
+	active  lanes
+	backoff lanes // refused by a plugin
+	errors  lanes // failed by an error: these are not tried before their time
+	parked  parked
 	all     map[types.UID]*Entry // all but those in flight
 	flight  flight
 	seq     uint64
@@ -74,16 +77,36 @@ func New(o Options) *Queue {
 	if o.MaxParked == 0 {
 		o.MaxParked = DefaultMaxParked
 	}
-	q := &Queue{Options: o, parked: map[types.UID]*Entry{}, all: map[types.UID]*Entry{}, flight: newFlight()}
-	byOrder := func(a, b *Entry) bool { return o.Less(a, b) }
-	q.active.less = byOrder
-	q.backoff.less = func(a, b *Entry) bool {
+	q := &Queue{Options: o, parked: newParked(), all: map[types.UID]*Entry{}, flight: newFlight()}
+	common := func(a, b *Entry) bool { return o.Less(a, b) }
+	lane := func(e *Entry) Order {
+		if own, ok := o.Orders[e.Pod().Spec.SchedulerName]; ok {
+			return own
+		}
+		return Order{Less: o.Less}
+	}
+	q.active = lanes{lane: lane, common: common, heaps: map[string]*heapOf{}}
+	q.backoff = lanes{lane: lane, wrap: byWindow, common: byWindow(common), heaps: map[string]*heapOf{}}
+	q.errors = lanes{lane: lane, wrap: byWindow, common: byWindow(common), heaps: map[string]*heapOf{}}
+	return q
+}
+
+// byWindow puts the end of the back-off before another order.
+func byWindow(less func(a, b *Entry) bool) func(a, b *Entry) bool {
+	return func(a, b *Entry) bool {
 		if x, y := a.BackoffUntil.Truncate(backoffWindow), b.BackoffUntil.Truncate(backoffWindow); !x.Equal(y) {
 			return x.Before(y)
 		}
-		return byOrder(a, b)
+		return less(a, b)
 	}
-	return q
+}
+
+// backoffs is the queue a Pod in back-off stands in.
+func (q *Queue) backoffs(e *Entry) *lanes {
+	if e.Errors > 0 {
+		return &q.errors
+	}
+	return &q.backoff
 }
 
 // Add takes in a Pod that wants a node. A Pod already known is updated.
@@ -114,11 +137,11 @@ func (q *Queue) Update(old, p *v1.Pod, now time.Time) []Move {
 	e.Info, _ = snapshot.NewPodInfo(p)
 	switch e.Place {
 	case Active:
-		heap.Fix(&q.active, e.at)
+		q.active.fix(e)
 	case Backoff:
-		heap.Fix(&q.backoff, e.at)
+		q.backoffs(e).fix(e)
 	case Gated:
-		if len(changes) > 0 && q.gate(e) == nil {
+		if len(changes) > 0 && q.opens(e) {
 			return []Move{q.put(e, Active, wish{cause: changes[0].Label()})}
 		}
 	case Unschedulable:
@@ -143,18 +166,14 @@ func (q *Queue) Delete(uid types.UID) {
 
 // Pop takes the next Pod; nil when nobody may be tried now. Done must be called when its fate is known.
 func (q *Queue) Pop(now time.Time) *Entry {
-	var e *Entry
-	switch {
-	case len(q.active.list) > 0:
-		e = heap.Pop(&q.active).(*Entry)
-	case len(q.backoff.list) > 0:
-		if e = q.eager(); e == nil {
-			return nil
-		}
-		heap.Remove(&q.backoff, e.at)
-	default:
+	e := q.active.first()
+	if e == nil {
+		e = q.backoff.first() // idling would help nobody
+	}
+	if e == nil {
 		return nil
 	}
+	q.lift(e)
 	delete(q.all, e.Pod().UID)
 	e.Place = InFlight
 	e.Attempts++
@@ -163,17 +182,6 @@ func (q *Queue) Pop(now time.Time) *Entry {
 	}
 	q.flight.begin(e.Pod().UID)
 	return e
-}
-
-// eager finds the first Pod in backoff that did not fail by an error: idling would help nobody.
-func (q *Queue) eager() *Entry {
-	var best *Entry
-	for _, e := range q.backoff.list {
-		if e.Errors == 0 && (best == nil || q.backoff.less(e, best)) {
-			best = e
-		}
-	}
-	return best
 }
 
 // Done ends a Pod's flight: it was bound, is gone, or came back.
@@ -198,7 +206,7 @@ func (q *Queue) Return(e *Entry, f Failed, now time.Time) []Move {
 			e.Misses++
 		}
 	}
-	e.BackoffUntil = now.Add(q.backoffOf(e))
+	e.BackoffUntil, e.ignored = now.Add(q.backoffOf(e)), nil
 	q.all[e.Pod().UID] = e
 	w := wish{worth: leave, cause: CauseFailure}
 	if len(f.Rejectors)+len(f.Pending) == 0 {
@@ -237,15 +245,22 @@ func (q *Queue) Happened(ev Event, now time.Time) []Move {
 	}
 	q.flight.note(ev)
 	var moves []Move
-	for _, e := range q.parkedInOrder() {
+	for _, e := range q.touched(ev.ClusterEvent) {
 		if e.Place == Gated {
-			if registered(e.gatingEvents, ev.ClusterEvent) && q.gate(e) == nil {
-				moves = append(moves, q.put(e, Active, wish{cause: ev.Label(), about: ev.About()}))
+			if !registered(e.gatingEvents, ev.ClusterEvent) {
+				continue
+			}
+			if w := (wish{cause: ev.Label(), about: ev.About()}); q.opens(e) {
+				moves = append(moves, q.put(e, Active, w))
 			}
 			continue
 		}
-		if worth, by := q.worth(e, ev); worth != leave {
+		worth, by := q.worth(e, ev)
+		switch {
+		case worth != leave:
 			moves = append(moves, q.wake(e, wish{worth, ev.Label(), by, ev.About()}, now))
+		case by != "" && e.firstIgnored(by, ev.Label()):
+			moves = append(moves, Move{Entry: e, To: Unschedulable, Cause: ev.Label(), By: by, About: ev.About(), Ignored: true})
 		}
 	}
 	return moves
@@ -269,11 +284,23 @@ func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 // Flush moves Pods whose time has come: back-off over, or unschedulable for MaxParked.
 func (q *Queue) Flush(now time.Time) []Move {
 	var moves []Move
-	for len(q.backoff.list) > 0 && !q.backoff.list[0].BackoffUntil.After(now) {
-		moves = append(moves, q.put(q.backoff.list[0], Active, wish{cause: CauseBackoff}))
+	for _, l := range []*lanes{&q.backoff, &q.errors} {
+		for e := l.first(); e != nil && !e.BackoffUntil.After(now); e = l.first() {
+			moves = append(moves, q.put(e, Active, wish{cause: CauseBackoff}))
+		}
 	}
-	for _, e := range q.parkedInOrder() {
-		if now.Sub(e.Since) >= q.MaxParked && (e.Place != Gated || q.gate(e) == nil) {
+	if len(q.parked.all) == 0 || now.Before(q.parked.due) {
+		return moves
+	}
+	q.parked.due = time.Time{}
+	for _, e := range q.parked.everyone() {
+		if at := e.due(q.MaxParked); at.After(now) {
+			if q.parked.due.IsZero() || at.Before(q.parked.due) {
+				q.parked.due = at
+			}
+			continue
+		}
+		if e.checked = now; e.Place != Gated || q.opens(e) {
 			moves = append(moves, q.wake(e, wish{worth: later, cause: CauseTimeout}, now))
 		}
 	}
@@ -288,13 +315,13 @@ func (q *Queue) Wake() time.Time {
 			at = t
 		}
 	}
-	if len(q.backoff.list) > 0 {
-		earlier(q.backoff.list[0].BackoffUntil)
-	}
-	for _, e := range q.parked {
-		if e.Place == Unschedulable {
-			earlier(e.Since.Add(q.MaxParked))
+	for _, l := range []*lanes{&q.backoff, &q.errors} {
+		if e := l.first(); e != nil {
+			earlier(e.BackoffUntil)
 		}
+	}
+	if len(q.parked.all) > 0 {
+		earlier(q.parked.due)
 	}
 	return at
 }

@@ -71,6 +71,9 @@ func says(moves []queue.Move) string {
 		if m.By != "" {
 			s += " by " + m.By
 		}
+		if m.Ignored {
+			s = strings.Replace(s, " to ", " stays ", 1)
+		}
 		out = append(out, s+")")
 	}
 	return strings.Join(out, ", ")
@@ -110,7 +113,8 @@ func TestOnlyHelpfulEventsWake(t *testing.T) {
 	want(t, "returned", says(q.Return(q.Pop(at(0)), by("fit"), at(0))), "web to unschedulable (ScheduleAttemptFailure)")
 	want(t, "pop", name(q.Pop(at(1))), "nobody")
 	other := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
-	want(t, "unhelpful node", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "")
+	want(t, "unhelpful node", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "web stays unschedulable (NodeAdd by fit)")
+	want(t, "told once", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: other}, at(1))), "")
 	mine := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "we"}}
 	want(t, "helpful node", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(2))), "web to active (NodeAdd by fit)")
 	e := q.Pop(at(2))
@@ -289,4 +293,29 @@ func TestChanges(t *testing.T) {
 		got = append(got, e.Label())
 	}
 	want(t, "labels and cordon", strings.Join(got, " "), "NodeUpdateNodeLabel NodeUpdateNodeTaint")
+}
+
+// row: SCH-22
+func TestProfilesMaySortInTheirOwnWay(t *testing.T) {
+	byName := func(a, b framework.QueuedEntityInfo) bool {
+		return a.(*queue.Entry).Pod().Name < b.(*queue.Entry).Pod().Name
+	}
+	q := queue.New(queue.Options{Less: prioritysort.New().Less, Log: logr.Discard(), Orders: map[string]queue.Order{"batch": {Name: "ByName", Less: byName}}})
+	batch := func(p *v1.Pod) { p.Spec.SchedulerName = "batch" }
+	for i, p := range []*v1.Pod{pod("z", 0, batch), pod("web", 0), pod("a", 0, batch), pod("urgent", 9)} {
+		q.Add(p, at(float64(i)))
+	}
+	var got []string
+	for e := q.Pop(at(9)); e != nil; e = q.Pop(at(9)) {
+		got = append(got, e.Pod().Name)
+	}
+	want(t, "order", strings.Join(got, " "), "urgent web a z") // a is ahead of z in its lane, and later than web
+}
+
+func TestGatedPodsAreLookedAtOnceInALongTime(t *testing.T) {
+	q := newQueue()
+	q.Add(pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), at(0))
+	want(t, "due", q.Wake().String(), at(300).String())
+	want(t, "flush", says(q.Flush(at(300))), "")
+	want(t, "due again", q.Wake().String(), at(600).String())
 }

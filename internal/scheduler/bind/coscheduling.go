@@ -1,0 +1,116 @@
+package bind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/glue"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
+)
+
+// byGroup indexes Pods by namespace and PodGroup.
+const byGroup = "gantry/pod-group"
+
+// groups are the informers behind Coscheduling.
+type groups struct {
+	groups cache.GenericLister
+	pods   cache.Indexer
+	mu     sync.Mutex
+	rest   map[string]time.Time // until when, by namespace/name
+}
+
+var _ coscheduling.Sources = (*groups)(nil)
+
+func newCoscheduling(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	own, ok := args.(*coscheduling.Args)
+	switch {
+	case args == nil:
+		own = &coscheduling.Args{}
+	case !ok:
+		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+	}
+	own.Complete()
+	handle, ok := h.(*glue.Handle)
+	if !ok {
+		return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
+	}
+	dynamic := handle.DynamicInformers()
+	if dynamic == nil {
+		return nil, errors.New("no client for custom resources: give the scheduler a kubeconfig")
+	}
+	pods := h.SharedInformerFactory().Core().V1().Pods().Informer()
+	if _, have := pods.GetIndexer().GetIndexers()[byGroup]; !have { // another profile may have it already
+		if err := pods.AddIndexers(cache.Indexers{byGroup: groupOf}); err != nil {
+			return nil, fmt.Errorf("indexing Pods by PodGroup: %w", err)
+		}
+	}
+	return coscheduling.New(own, h, &groups{groups: dynamic.ForResource(coscheduling.PodGroups).Lister(), pods: pods.GetIndexer(), rest: map[string]time.Time{}}), nil
+}
+
+func groupOf(obj any) ([]string, error) {
+	if p, ok := obj.(*v1.Pod); ok && coscheduling.Of(p) != "" {
+		return []string{p.Namespace + "/" + coscheduling.Of(p)}, nil
+	}
+	return nil, nil
+}
+
+// Group finds a PodGroup; one that cannot be read is as good as none.
+func (g *groups) Group(namespace, name string) *coscheduling.Group {
+	obj, err := g.groups.ByNamespace(namespace).Get(name)
+	if err != nil {
+		return nil
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	out, err := coscheduling.ReadGroup(u.Object)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// Members lists the Pods of a group.
+func (g *groups) Members(namespace, group string) ([]*v1.Pod, error) {
+	all, err := g.pods.ByIndex(byGroup, namespace+"/"+group)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*v1.Pod, 0, len(all))
+	for _, obj := range all {
+		if p, ok := obj.(*v1.Pod); ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// Rest makes a group rest.
+func (g *groups) Rest(group *coscheduling.Group, d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rest[group.Namespace+"/"+group.Name] = time.Now().Add(d)
+}
+
+// Resting tells whether it still does.
+func (g *groups) Resting(group *coscheduling.Group) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := group.Namespace + "/" + group.Name
+	until, ok := g.rest[k]
+	if ok && !time.Now().Before(until) {
+		delete(g.rest, k)
+		ok = false
+	}
+	return ok
+}

@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// customWait is how long scheduling waits for custom resources to be listed at the start. Their definition may be missing: plugins see nothing of them then.
+const customWait = 3 * time.Second
+
+// customResources are the informers of resources whose events plugins register for as "plural.version.group".
+type customResources struct {
+	factory dynamicinformer.DynamicSharedInformerFactory // nil: there is no client
+	seen    map[schema.GroupVersionResource]bool
+	synced  *[]cache.InformerSynced
+}
+
+func newCustomResources(o Options) (customResources, error) {
+	c := customResources{seen: map[schema.GroupVersionResource]bool{}, synced: &[]cache.InformerSynced{}}
+	client := o.Dynamic
+	if client == nil && o.KubeConfig != nil {
+		var err error
+		if client, err = dynamic.NewForConfig(o.KubeConfig); err != nil {
+			return c, fmt.Errorf("client for custom resources: %w", err)
+		}
+	}
+	if client != nil {
+		c.factory = dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	}
+	return c, nil
+}
+
+// customResource reads "plural.version.group".
+func customResource(r framework.EventResource) (schema.GroupVersionResource, bool) {
+	if strings.Count(string(r), ".") < 2 {
+		return schema.GroupVersionResource{}, false
+	}
+	gvr, _ := schema.ParseResourceArg(string(r))
+	return *gvr, true
+}
+
+func (c customResources) watch(gvr schema.GroupVersionResource, changed func(before, after any)) error {
+	if c.seen[gvr] {
+		return nil
+	}
+	if c.factory == nil {
+		return fmt.Errorf("events of %s are asked for, but there is no client for custom resources: give the scheduler a kubeconfig", gvr)
+	}
+	c.seen[gvr] = true
+	reg, err := c.factory.ForResource(gvr).Informer().AddEventHandler(calls(changed))
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", gvr, err)
+	}
+	*c.synced = append(*c.synced, reg.HasSynced)
+	return nil
+}
+
+// start lists and watches; it returns when all is listed, or after a while.
+func (c customResources) start(ctx context.Context) {
+	if c.factory == nil || len(c.seen) == 0 {
+		return
+	}
+	c.factory.Start(ctx.Done())
+	wait, cancel := context.WithTimeout(ctx, customWait)
+	defer cancel()
+	cache.WaitForCacheSync(wait.Done(), *c.synced...)
+}

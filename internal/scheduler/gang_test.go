@@ -1,0 +1,135 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
+)
+
+// twoProfiles is the seed's example (E-01), unchanged.
+const twoProfiles = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: default-scheduler
+    plugins:
+      score:
+        disabled:
+          - name: NodeResourcesBalancedAllocation
+  - schedulerName: batch-scheduler
+    plugins:
+      queueSort:
+        enabled:
+          - name: Coscheduling
+      preFilter:
+        enabled:
+          - name: Coscheduling
+      permit:
+        enabled:
+          - name: Coscheduling
+    pluginConfig:
+      - name: Coscheduling
+        args:
+          permitWaitingTimeSeconds: 60
+`
+
+// gang starts a scheduler with the configuration, one node of the given CPUs, and a PodGroup "train" of the given spec.
+func gang(t *testing.T, text, cpus string, spec map[string]any) *cluster {
+	t.Helper()
+	cfg, err := config.Load([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+		"metadata": map[string]any{"name": "train", "namespace": "default"}, "spec": spec,
+	}}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{coscheduling.PodGroups: "PodGroupList"}, group)
+	c := start(t, func(o *Options) { o.Config, o.Dynamic = cfg, client }, aNode("n1", cpus))
+	c.groups = client
+	return c
+}
+
+func member(p *v1.Pod) {
+	p.Spec.SchedulerName = "batch-scheduler"
+	p.Labels = map[string]string{coscheduling.Label: "train"}
+}
+
+func (c *cluster) parked(name string) {
+	c.t.Helper()
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		for _, f := range c.notes.of(name) {
+			if w, ok := f.(journal.Waiting); ok && strings.Contains(w.For, "Coscheduling") {
+				return
+			}
+		}
+	}
+	c.t.Fatalf("Pod %s never waited at Permit: %v", name, c.notes.of(name))
+}
+
+// row: SCH-21, SCH-22, SCH-23
+func TestAGangIsBoundTogether(t *testing.T) {
+	c := gang(t, twoProfiles, "8", map[string]any{"minMember": int64(3)})
+	c.create(aPod("train-0", "1", member))
+	c.refused("train-0", "0/1 nodes are available: pre-filter pod train-0 cannot find enough sibling pods, current pods number: 1, minMember of group: 3."+preemptionEnd+"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	c.create(aPod("train-1", "1", member))
+	c.create(aPod("train-2", "1", member))
+	for _, name := range []string{"train-0", "train-1", "train-2"} {
+		c.bound(name)
+	}
+	c.create(aPod("web", "1"))
+	c.bound("web")
+}
+
+// row: SCH-20, SCH-23
+func TestAGangWithRoomForTwoIsNotBound(t *testing.T) {
+	c := gang(t, twoProfiles, "2", map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(1)})
+	for _, name := range []string{"train-0", "train-1", "train-2"} {
+		c.create(aPod(name, "1", member))
+	}
+	c.parked("train-0")
+	c.event("train-0", "FailedScheduling", "0/1 nodes are available: 1 rejected due to timeout after waiting 1s at plugin Coscheduling.")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.bindings) > 0 {
+		t.Errorf("bound %v", c.bindings)
+	}
+}
+
+func TestAGangIsRejectedForItsMemberThatFitsNowhere(t *testing.T) {
+	text := strings.Replace(twoProfiles, "      permit:\n", "      reserve: {enabled: [{name: Coscheduling}]}\n      postFilter: {enabled: [{name: Coscheduling}]}\n      permit:\n", 1)
+	c := gang(t, text, "2", map[string]any{"minMember": int64(3)})
+	for _, name := range []string{"train-0", "train-1", "train-2"} {
+		c.create(aPod(name, "1", member))
+	}
+	c.event("train-0", "FailedScheduling", "0/1 nodes are available: 1 optimistic rejection in PostFilter.")
+}
+
+func TestAGangAsksForItsResourcesFirst(t *testing.T) {
+	c := gang(t, twoProfiles, "2", map[string]any{"minMember": int64(1), "minResources": map[string]any{"cpu": "3"}})
+	c.create(aPod("train-0", "1", member))
+	c.await("train-0", "refused", func(p *v1.Pod) bool {
+		cond := scheduled(p)
+		return cond != nil && strings.Contains(cond.Message, "resource gap: map[cpu:")
+	})
+	group, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(), "train", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unstructured.RemoveNestedField(group.Object, "spec", "minResources")
+	if _, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Update(context.Background(), group, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.bound("train-0")
+}
