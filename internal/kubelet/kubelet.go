@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/mirror"
 	"github.com/gantry-project/gantry/internal/kubelet/observe"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -23,6 +24,7 @@ import (
 	probegrpc "github.com/gantry-project/gantry/internal/kubelet/probe/grpc"
 	probehttp "github.com/gantry-project/gantry/internal/kubelet/probe/http"
 	probetcp "github.com/gantry-project/gantry/internal/kubelet/probe/tcp"
+	"github.com/gantry-project/gantry/internal/kubelet/userns/ledger"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objects"
@@ -37,7 +39,9 @@ type Kubelet struct {
 	node        *node
 	cluster     *podexec.APICluster
 	watcher     *observe.Watcher
+	users       *ledger.Ledger
 	statuses    *patch.Writer
+	mirrors     *mirror.Keeper
 	merge       *intake.Merge
 	stray       chan struct{} // a token: the runtime has something of a Pod nobody knows
 
@@ -53,6 +57,11 @@ func New(o Options) (*Kubelet, error) {
 		return nil, err
 	}
 	k := &Kubelet{o: o, node: newNode(o), cluster: podexec.NewAPICluster(o.Client), stray: make(chan struct{}, 1)}
+	ids, err := ledger.Pool(context.Background(), o.users())
+	if err != nil {
+		return nil, err
+	}
+	k.users = ledger.New(o.RootDir, ids, podexec.RunningUsers(o.Runtime))
 	recorder := o.Recorder
 	if recorder == nil {
 		k.broadcaster, recorder = broadcaster(o.NodeName)
@@ -60,7 +69,12 @@ func New(o Options) (*Kubelet, error) {
 	k.events = events.New(recorder)
 	k.statuses = patch.New(o.Client, o.Journal)
 	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed})
-	k.merge = intake.NewMerge(k.heed, intake.API)
+	to := mirror.Statuses(k.statuses)
+	if o.Standalone {
+		to = silent{}
+	}
+	k.mirrors = mirror.New(mirror.Deps{Client: o.Client, Statuses: to, Node: k.node.known})
+	k.merge = intake.NewMerge(k.heed, o.sources()...)
 	return k, nil
 }
 
@@ -80,7 +94,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) },
 	})
 	hands := podexec.New(podexec.Deps{
-		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Seen: k.watcher,
+		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Users: k.users, Seen: k.watcher,
 		Puller: pull.New(pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls()}),
 		HTTP:   hookClient(), Events: k.events, Journal: o.Journal,
 		Node: podexec.Node{
@@ -90,7 +104,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		},
 	})
 	k.pool = podworker.New(podworker.Deps{
-		Look: k.watcher, Hands: hands, Statuses: k.statuses, Probes: asker, Admit: k.admit, Limits: o.limits(),
+		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(),
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events: k.events, Journal: o.Journal,
 	})

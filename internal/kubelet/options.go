@@ -12,10 +12,12 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/kubelet/userns"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
@@ -34,6 +36,8 @@ type Options struct {
 	Resources   resource.Options
 	Recorder    record.EventRecorder // nil: events go to the API
 	Journal     journal.Sink         // nil: no journal
+	Rules       static.Rules         // of the API for Pods; required when the configuration names static Pods
+	Standalone  bool                 // there is no API server: Client is never waited for
 }
 
 // Ports are the hands that app joins to the kubelet.
@@ -44,6 +48,7 @@ type Ports struct {
 	Dial        dial.Func                  // opens connections of network probes; nil dials the network
 	Capacity    func() v1.ResourceList     // of the node; nil takes the Node object's
 	Allocatable func() v1.ResourceList     // of the node; nil takes the Node object's
+	LocalNode   func() *v1.Node            // this node as long as the API has not told of it; nil: not known
 }
 
 // Cgroups holds the cgroup tree.
@@ -60,6 +65,8 @@ func (o *Options) complete() error {
 		return errors.New("kubelet: NodeName is missing")
 	case o.Runtime == nil || o.Images == nil:
 		return errors.New("kubelet: Runtime and Images are missing")
+	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.Rules.Default == nil || o.Rules.Validate == nil):
+		return errors.New("kubelet: Rules are missing, which static Pods need")
 	case o.Ports.Cgroups == nil || o.Ports.Mounts == nil:
 		return errors.New("kubelet: Ports.Cgroups and Ports.Mounts are missing")
 	}
@@ -105,6 +112,18 @@ func (o *Options) parallelPulls() int {
 		return int(*n)
 	}
 	return 0
+}
+
+// users are the ids that Pods with users of their own get.
+func (o *Options) users() userns.Wish {
+	w := userns.Wish{MaxPods: o.Config.MaxPods}
+	if w.MaxPods == 0 {
+		w.MaxPods = 110
+	}
+	if u := o.Config.UserNamespaces; u != nil {
+		w.IDsPerPod = u.IDsPerPod
+	}
+	return w
 }
 
 func (o *Options) resolvConf() string {

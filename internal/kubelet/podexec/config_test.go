@@ -286,7 +286,7 @@ func TestHostnames(t *testing.T) {
 	} {
 		call := aCall(t, &ports{}, aPod(v1.Container{Name: "c"}))
 		c.change(call.pod)
-		cfg, err := call.sandboxConfig(0, func(string, string) {})
+		cfg, err := call.sandboxConfig(t.Context(), 0, func(string, string) {})
 		if err != nil || cfg.Hostname != c.want {
 			t.Errorf("%q %v, want %q", cfg.GetHostname(), err, c.want)
 		}
@@ -339,15 +339,6 @@ func TestSecurity(t *testing.T) {
 	m, _ = podplan.MemberOf(call.pod, "c")
 	if _, err := call.security(t.Context(), m, "img"); err == nil || err.Error() != `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)` {
 		t.Error(err)
-	}
-}
-
-func TestUserNamespacesAreRefusedNotIgnored(t *testing.T) {
-	no := false
-	call := aCall(t, &ports{}, aPod(v1.Container{Name: "c"}))
-	call.pod.Spec.HostUsers = &no
-	if _, err := call.sandboxConfig(0, func(string, string) {}); err == nil {
-		t.Error("hostUsers: false was accepted")
 	}
 }
 

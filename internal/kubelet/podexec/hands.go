@@ -32,6 +32,7 @@ type Hands struct {
 // bench is what is at hand for one Pod while this kubelet lives.
 type bench struct {
 	mounted map[string]volume.Mounted
+	users   *runtimeapi.UserNamespace // the Pod's own, once they were given
 	mu      sync.Mutex
 	killing map[string]bool // container ids whose Killing event was told
 	hooked  map[string]bool // container ids whose preStop hook was begun

@@ -43,6 +43,11 @@ func (c *call) mounts(ctx context.Context, m podplan.Member, env *environment) (
 		}
 		out = append(out, &runtimeapi.Mount{ContainerPath: m.TerminationMessagePath, HostPath: path})
 	}
+	users, err := c.users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	idmapped(out, users)
 	return out, nil
 }
 
@@ -50,7 +55,7 @@ func (c *call) mounts(ctx context.Context, m podplan.Member, env *environment) (
 func (c *call) mount(ctx context.Context, m podplan.Member, i int, env *environment) (*runtimeapi.Mount, error) {
 	vm := &m.VolumeMounts[i]
 	from, ok := c.bench.mounted[vm.Name]
-	if !ok {
+	if !ok || from.Device {
 		return nil, fmt.Errorf("cannot find volume %q to mount into container %q", vm.Name, m.Name)
 	}
 	sub := vm.SubPath
@@ -60,9 +65,13 @@ func (c *call) mount(ctx context.Context, m podplan.Member, i int, env *environm
 			return nil, err
 		}
 	}
+	deep, err := c.recursiveReadOnly(ctx, vm)
+	if err != nil {
+		return nil, err
+	}
 	out := &runtimeapi.Mount{
 		ContainerPath: vm.MountPath, HostPath: from.Path, Readonly: vm.ReadOnly || from.ReadOnly, Propagation: propagation(vm.MountPropagation),
-		RecursiveReadOnly: vm.ReadOnly && vm.RecursiveReadOnly != nil && *vm.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled,
+		RecursiveReadOnly: deep,
 	}
 	if from.Image != "" {
 		out.HostPath, out.Image, out.ImageSubPath = "", c.images[vm.Name], sub
@@ -76,6 +85,50 @@ func (c *call) mount(ctx context.Context, m podplan.Member, i int, env *environm
 		return nil, err
 	}
 	out.HostPath = path
+	return out, nil
+}
+
+// recursiveReadOnly tells whether everything mounted below the volume is read-only too, which only some runtimes can do.
+// https://kubernetes.io/docs/concepts/storage/volumes/#recursive-read-only-mounts
+func (c *call) recursiveReadOnly(ctx context.Context, vm *v1.VolumeMount) (bool, error) {
+	mode := deref(vm.RecursiveReadOnly)
+	if mode == "" || mode == v1.RecursiveReadOnlyDisabled {
+		return false, nil
+	}
+	if !vm.ReadOnly {
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", vm.Name)
+	}
+	if p := deref(vm.MountPropagation); p != "" && p != v1.MountPropagationNone {
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", vm.Name, p)
+	}
+	handler, err := c.h.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
+	if err != nil {
+		return false, err
+	}
+	can, err := c.features(ctx, handler)
+	if err != nil {
+		return false, err
+	}
+	if mode == v1.RecursiveReadOnlyEnabled && !can.GetRecursiveReadOnlyMounts() {
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", vm.Name)
+	}
+	return can.GetRecursiveReadOnlyMounts(), nil
+}
+
+// devices are the volumes that the container gets as block devices.
+func (c *call) devices(m podplan.Member) ([]*runtimeapi.Device, error) {
+	var out []*runtimeapi.Device
+	for _, vd := range m.VolumeDevices {
+		from, ok := c.bench.mounted[vd.Name]
+		if !ok || !from.Device {
+			return nil, fmt.Errorf("cannot find volume %q to pass into container %q", vd.Name, m.Name)
+		}
+		may := "mrw"
+		if from.ReadOnly {
+			may = "r"
+		}
+		out = append(out, &runtimeapi.Device{ContainerPath: vd.DevicePath, HostPath: from.Path, Permissions: may})
+	}
 	return out, nil
 }
 

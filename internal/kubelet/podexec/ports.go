@@ -55,6 +55,7 @@ type Deps struct {
 	Volumes Volumes
 	Cgroups Cgroups
 	Cluster Cluster
+	Users   Users
 	Seen    Forgetter
 	HTTP    *http.Client // for lifecycle hooks
 	Events  *events.Recorder

@@ -2,9 +2,9 @@ package podexec
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -19,7 +19,7 @@ func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error
 	if err != nil {
 		return c.noSandbox(ctx, err)
 	}
-	cfg, err := c.sandboxConfig(a.Attempt, func(reason, message string) { c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, reason, message) })
+	cfg, err := c.sandboxConfig(ctx, a.Attempt, func(reason, message string) { c.h.d.Events.Pod(c.pod, v1.EventTypeWarning, reason, message) })
 	if err != nil {
 		return c.noSandbox(ctx, err)
 	}
@@ -74,10 +74,7 @@ func (c *call) removeContainer(ctx context.Context, a podplan.RemoveContainer) e
 }
 
 // sandboxConfig is the sandbox as CRI takes it.
-func (c *call) sandboxConfig(attempt uint32, warn func(reason, message string)) (*runtimeapi.PodSandboxConfig, error) {
-	if u := c.pod.Spec.HostUsers; u != nil && !*u {
-		return nil, errors.New("user namespaces (hostUsers: false) are not supported by this node")
-	}
+func (c *call) sandboxConfig(ctx context.Context, attempt uint32, warn func(reason, message string)) (*runtimeapi.PodSandboxConfig, error) {
 	dns, err := c.dns(warn)
 	if err != nil {
 		return nil, err
@@ -100,7 +97,7 @@ func (c *call) sandboxConfig(attempt uint32, warn func(reason, message string)) 
 	labels[kubelettypes.KubernetesPodNameLabel] = c.pod.Name
 	labels[kubelettypes.KubernetesPodNamespaceLabel] = c.pod.Namespace
 	labels[kubelettypes.KubernetesPodUIDLabel] = string(c.pod.UID)
-	linux, err := c.linuxSandbox()
+	linux, err := c.linuxSandbox(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +113,11 @@ func (c *call) sandboxConfig(attempt uint32, warn func(reason, message string)) 
 	}, nil
 }
 
-func (c *call) linuxSandbox() (*runtimeapi.LinuxPodSandboxConfig, error) {
+func (c *call) linuxSandbox(ctx context.Context) (*runtimeapi.LinuxPodSandboxConfig, error) {
+	users, err := c.users(ctx)
+	if err != nil {
+		return nil, err
+	}
 	o := c.h.d.Node.Resources
 	l := &runtimeapi.LinuxPodSandboxConfig{
 		CgroupParent:    o.CgroupParent(c.pod),
@@ -124,6 +125,7 @@ func (c *call) linuxSandbox() (*runtimeapi.LinuxPodSandboxConfig, error) {
 		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces(c.pod)},
 	}
 	s := l.SecurityContext
+	s.NamespaceOptions.UsernsOptions = users
 	s.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 	for _, m := range podplan.Members(c.pod) {
 		if sc := m.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
@@ -135,7 +137,7 @@ func (c *call) linuxSandbox() (*runtimeapi.LinuxPodSandboxConfig, error) {
 		return l, nil
 	}
 	for _, p := range sc.Sysctls {
-		l.Sysctls[p.Name] = p.Value
+		l.Sysctls[strings.ReplaceAll(p.Name, "/", ".")] = p.Value
 	}
 	s.RunAsUser, s.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
 	s.SupplementalGroups, s.SupplementalGroupsPolicy = groups(sc)

@@ -42,6 +42,10 @@ func (c *call) security(ctx context.Context, m podplan.Member, ref string) (*run
 		Apparmor:         apparmor(first(own.AppArmorProfile, pod.AppArmorProfile)),
 	}
 	s.SupplementalGroups, s.SupplementalGroupsPolicy = groups(pod)
+	var err error
+	if s.NamespaceOptions.UsernsOptions, err = c.users(ctx); err != nil {
+		return nil, err
+	}
 	if k := own.Capabilities; k != nil {
 		s.Capabilities = &runtimeapi.Capability{}
 		for _, name := range k.Add {

@@ -24,7 +24,7 @@ func (c *call) start(ctx context.Context, a podplan.Start) error {
 	if !ok {
 		return fmt.Errorf("container %s is not in the Pod's spec", a.Name)
 	}
-	box, err := c.sandboxConfig(c.attemptOf(a.Sandbox), func(string, string) {})
+	box, err := c.sandboxConfig(ctx, c.attemptOf(a.Sandbox), func(string, string) {})
 	if err != nil {
 		return refuse(reason.CreateContainerConfigError, err)
 	}

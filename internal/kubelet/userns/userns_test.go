@@ -1,0 +1,146 @@
+package userns
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+)
+
+// row: UNS-03
+// row: UNS-04
+func TestDefault(t *testing.T) {
+	p, err := Default(Wish{MaxPods: 110})
+	if err != nil || p != (Pool{First: 65536, Length: 7208960, PerPod: 65536}) {
+		t.Errorf("%+v %v", p, err)
+	}
+	twice := int64(131072)
+	if p, err := Default(Wish{MaxPods: 10, IDsPerPod: &twice}); err != nil || p != (Pool{First: 131072, Length: 1310720, PerPod: 131072}) {
+		t.Errorf("%+v %v", p, err)
+	}
+	for _, bad := range []int64{0, -65536, 65537, 1 << 32} {
+		if _, err := Default(Wish{MaxPods: 1, IDsPerPod: &bad}); err == nil || !strings.Contains(err.Error(), "userNamespaces.idsPerPod") {
+			t.Errorf("%d: %v", bad, err)
+		}
+	}
+	huge := int64(1 << 30)
+	if _, err := Default(Wish{MaxPods: 110, IDsPerPod: &huge}); err == nil {
+		t.Error("110 Pods of 2^30 ids were found to fit")
+	}
+}
+
+func TestSubordinate(t *testing.T) {
+	const example = "0: kubelet 65536 7208960\n"
+	for _, c := range []struct{ name, uids, gids, want string }{
+		// row: UNS-16
+		{"the example of the documentation", example, example, ""},
+		// row: UNS-11
+		{"first id off the raster", "0: kubelet 70000 7208960\n", "", "kubelet user assigned ID 70000 is not a multiple of 65536"},
+		// row: UNS-11
+		{"first id 0", "0: kubelet 0 7208960\n", "", "kubelet user assigned ID 0 must be greater or equal to 65536"},
+		// row: UNS-12
+		{"count off the raster", "0: kubelet 65536 70000\n", "", "kubelet user assigned IDs length 70000 is not a multiple of 65536"},
+		// row: UNS-13
+		{"too few", "0: kubelet 65536 65536\n", "", "kubelet user assigned IDs are not enough to support 110 pods: 7208960 ids are needed, 65536 are assigned"},
+		// row: UNS-14
+		{"groups differ", example, "0: kubelet 131072 7208960\n", "mismatched subuids and subgids for user \"kubelet\""},
+		// row: UNS-15
+		{"two lines", "0: kubelet 65536 7208960\n1: kubelet 10000000 65536\n", "", "it must contain only one line"},
+		{"nothing", "", "", "invalid line"},
+		{"words", "0: kubelet many ids\n", "", "invalid line"},
+		{"beyond 32 bits", "0: kubelet 4294901760 7208960\n", "", "do not fit into 32 bits"},
+	} {
+		if c.gids == "" {
+			c.gids = c.uids
+		}
+		p, err := Subordinate(Wish{MaxPods: 110}, c.uids, c.gids)
+		switch {
+		case c.want == "" && (err != nil || p != Pool{First: 65536, Length: 7208960, PerPod: 65536}):
+			t.Errorf("%s: %+v %v", c.name, p, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// row: UNS-02
+func TestRangesNeverMeet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		per := int64(Unit * rapid.IntRange(1, 3).Draw(t, "units"))
+		pods := rapid.Int32Range(1, 30).Draw(t, "pods")
+		p, err := Default(Wish{MaxPods: pods, IDsPerPod: &per})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []Range // of Pods that came under another length too
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			if len(have) > 0 && rapid.Bool().Draw(t, "goes") {
+				i := rapid.IntRange(0, len(have)-1).Draw(t, "which")
+				have = append(have[:i:i], have[i+1:]...)
+				continue
+			}
+			r, err := p.Pick(have)
+			if err != nil {
+				if len(have) < int(pods) {
+					t.Fatalf("refused with %d of %d: %v", len(have), pods, err)
+				}
+				continue
+			}
+			for _, o := range have {
+				if r.meets(o) {
+					t.Fatalf("%v meets %v", r, o)
+				}
+			}
+			if r.First%Unit != 0 || r.First < Unit || uint64(r.First)+uint64(r.Length) > uint64(p.First)+p.Length {
+				t.Fatalf("%v is not in %v", r, p)
+			}
+			have = append(have, r)
+		}
+	})
+}
+
+func TestPickPassesRangesOfAnotherLength(t *testing.T) {
+	p := Pool{First: 131072, Length: 4 * 131072, PerPod: 131072}
+	r, err := p.Pick([]Range{{131072 + 65536, 65536}, {65536, 65536}})
+	if err != nil || r != (Range{262144, 131072}) {
+		t.Errorf("%v %v", r, err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	want := Range{131072, 65536}
+	if r, err := Parse(Format(want)); err != nil || r != want {
+		t.Errorf("%v %v", r, err)
+	}
+	for _, c := range []struct{ raw, want string }{
+		{``, "unexpected end"},
+		{`{}`, "no more than one mapping"},
+		{`{"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`, "identical"},
+		{`{"uidMappings":[{"hostId":65536,"containerId":1,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":1,"length":65536}]}`, "UID 0 must be mapped"},
+		{`{"uidMappings":[{"hostId":1,"containerId":0,"length":65536}],"gidMappings":[{"hostId":1,"containerId":0,"length":65536}]}`, "first id 1"},
+		{`{"uidMappings":[{"hostId":65536,"containerId":0,"length":1}],"gidMappings":[{"hostId":65536,"containerId":0,"length":1}]}`, "wrong length 1"},
+		{`{"uidMappings":[{"hostId":4294901760,"containerId":0,"length":131072}],"gidMappings":[{"hostId":4294901760,"containerId":0,"length":131072}]}`, "32 bits"},
+	} {
+		if _, err := Parse([]byte(c.raw)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.raw, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	no := false
+	for field, change := range map[string]func(*v1.PodSpec){
+		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true }, "hostPID": func(s *v1.PodSpec) { s.HostPID = true }, "hostIPC": func(s *v1.PodSpec) { s.HostIPC = true },
+	} {
+		pod := &v1.Pod{}
+		change(&pod.Spec)
+		if err := Check(pod); err != nil {
+			t.Errorf("%s with the host's users: %v", field, err)
+		}
+		pod.Spec.HostUsers = &no
+		if err := Check(pod); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
