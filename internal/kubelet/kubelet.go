@@ -12,7 +12,6 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
-	"github.com/gantry-project/gantry/internal/kubelet/intake/mirror"
 	"github.com/gantry-project/gantry/internal/kubelet/observe"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -41,7 +40,6 @@ type Kubelet struct {
 	watcher     *observe.Watcher
 	users       *ledger.Ledger
 	statuses    *patch.Writer
-	mirrors     *mirror.Keeper
 	merge       *intake.Merge
 	stray       chan struct{} // a token: the runtime has something of a Pod nobody knows
 
@@ -69,12 +67,7 @@ func New(o Options) (*Kubelet, error) {
 	k.events = events.New(recorder)
 	k.statuses = patch.New(o.Client, o.Journal)
 	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed})
-	to := mirror.Statuses(k.statuses)
-	if o.Standalone {
-		to = silent{}
-	}
-	k.mirrors = mirror.New(mirror.Deps{Client: o.Client, Statuses: to, Node: k.node.known})
-	k.merge = intake.NewMerge(k.heed, o.sources()...)
+	k.merge = intake.NewMerge(k.heed, intake.API)
 	return k, nil
 }
 
@@ -104,7 +97,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		},
 	})
 	k.pool = podworker.New(podworker.Deps{
-		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(),
+		Look: k.watcher, Hands: hands, Statuses: k.statuses, Probes: asker, Admit: k.admit, Limits: o.limits(),
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events: k.events, Journal: o.Journal,
 	})
