@@ -1,0 +1,184 @@
+package config
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "kind:") {
+		text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + text
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, s Sources) *Loaded {
+	t.Helper()
+	l, err := Load(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestEveryFieldHasItsRow(t *testing.T) {
+	var rows []string
+	for _, f := range Fields() {
+		rows = append(rows, f.Path)
+		if f.Where == "" {
+			t.Errorf("%s does not say where", f.Path)
+		}
+	}
+	slices.Sort(rows)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(leaves())), rows); diff != "" {
+		t.Errorf("fields of the type (-) and rows (+): %s", diff)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	l := load(t, Sources{})
+	c := l.Config
+	if diff := cmp.Diff(map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"}, c.EvictionHard); diff != "" {
+		t.Error(diff)
+	}
+	if c.MaxPods != 110 || *c.RegistryPullQPS != 5 || c.RegistryBurst != 10 || !*c.SerializeImagePulls || c.ImageMinimumGCAge.Duration != 2*time.Minute ||
+		*c.ImageGCHighThresholdPercent != 85 || c.NodeStatusReportFrequency.Duration != 5*time.Minute || c.ImagePullCredentialsVerificationPolicy != kubelet.NeverVerifyPreloadedImages {
+		t.Errorf("%+v", c)
+	}
+	if len(l.Idle) != 0 {
+		t.Errorf("defaults are reported: %v", l.Idle)
+	}
+	if c := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", "maxParallelImagePulls: 4\nnodeStatusUpdateFrequency: 3s\n")}).Config; *c.SerializeImagePulls || c.NodeStatusReportFrequency.Duration != 3*time.Second {
+		t.Errorf("dependent defaults: serializeImagePulls %v, nodeStatusReportFrequency %v", *c.SerializeImagePulls, c.NodeStatusReportFrequency)
+	}
+}
+
+func TestLayers(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "config.yaml", "maxPods: 20\nclusterDNS: [10.0.0.1, 10.0.0.2]\nevictionHard: {memory.available: 300Mi, pid.available: 3%}\nregistryBurst: 7\n")
+	drop := filepath.Join(dir, "drop")
+	write(t, drop, "10-a.conf", "maxPods: 30\nevictionHard: {memory.available: 400Mi}\n")
+	write(t, drop, "20/b.conf", "clusterDNS: [10.0.0.3]\nevictionHard: {pid.available: null}\nregistryBurst: 9\n")
+	write(t, drop, "05-z.conf", "maxPods: 25\n")
+	write(t, drop, "30-not-read.yaml", "maxPods: 1\n")
+	flags, set := &Flags{}, pflag.NewFlagSet("x", pflag.ContinueOnError)
+	flags.Register(set)
+	if err := set.Parse([]string{"--registry-burst=11", "--feature-gates=MemoryQoS=true", "--eviction-hard=nodefs.available<7%", "--fail-swap-on"}); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, Sources{Own: &kubelet.KubeletConfiguration{ClusterDomain: "cluster.local", MaxPods: 5}, File: file, Dir: drop, Flags: flags}).Config
+	if c.MaxPods != 30 || c.ClusterDomain != "cluster.local" || c.RegistryBurst != 11 || !*c.FailSwapOn {
+		t.Errorf("maxPods %d, clusterDomain %s, registryBurst %d, failSwapOn %v", c.MaxPods, c.ClusterDomain, c.RegistryBurst, *c.FailSwapOn)
+	}
+	if diff := cmp.Diff([]string{"10.0.0.3"}, c.ClusterDNS); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"memory.available": "400Mi", "nodefs.available": "7%"}, c.EvictionHard); diff != "" {
+		t.Error(diff)
+	}
+	if !flags.Given("registryBurst") || flags.Given("maxPods") {
+		t.Error("what the command line named is not known")
+	}
+}
+
+func TestEveryFlagHasAField(t *testing.T) {
+	paths := leaves()
+	set := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	(&Flags{}).Register(set)
+	n := 0
+	set.VisitAll(func(f *pflag.Flag) {
+		n++
+		if v, ok := f.Value.(*flagValue); !ok || paths[v.path] == nil {
+			t.Errorf("--%s stands for no field", f.Name)
+		}
+	})
+	if n < 80 {
+		t.Errorf("%d flags", n)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, x := range []struct{ text, want string }{
+		{"maxPodz: 3\n", `strict decoding error: unknown field "maxPodz"`},
+		{"maxPods: 3\nmaxPods: 4\n", `key "maxPods" already set in map`},
+		{"crashLoopBackOff: {maxContainerRestartPeriods: 3s}\n", `unknown field "crashLoopBackOff.maxContainerRestartPeriods"`},
+		{"kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n", `no kind "KubeProxyConfiguration" is registered`},
+		{"maxPods: -1\n", "invalid configuration: maxPods (--max-pods) -1 must not be a negative number"},
+		{"imageGCHighThresholdPercent: 70\n", "invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) 80 must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 70"},
+		{"serializeImagePulls: true\nmaxParallelImagePulls: 2\n", "invalid configuration: maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false"},
+		{"imageMaximumGCAge: 1m\n", "invalid configuration: imageMaximumGCAge 1m0s must be greater than imageMinimumGCAge 2m0s"},
+		{"runOnce: true\n", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set"},
+		{"enforceNodeAllocatable: [pods, none]\n", `invalid configuration: enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when "none" is specified`},
+		{"cpuCFSQuotaPeriod: 50ms\n", "invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {50ms} requires feature gate CustomCPUCFSQuotaPeriod"},
+		{"featureGates: {NoSuchGate: true}\n", "unrecognized feature gate: NoSuchGate"},
+		{"featureGates: {NodeSwap: false}\n", "cannot set feature gate NodeSwap to false, feature is locked to true"},
+		{"featureGates: {KubeletEnsureSecretPulledImages: false}\nimagePullCredentialsVerificationPolicy: AlwaysVerify\n", "`imagePullCredentialsVerificationPolicy` must not be set"},
+		{"preloadedImagesVerificationAllowlist: [a/*]\n", "can't set `preloadedImagesVerificationAllowlist`"},
+		{"evictionSoft: {memory.available: 1Gi}\n", "grace period must be specified for the soft eviction threshold memory.available"},
+		{"evictionHard: {cpu.available: 1Gi}\n", "unsupported eviction signal cpu.available"},
+		{"evictionHard: {nodefs.available: 101%}\n", "eviction percentage threshold nodefs.available must be <= 100%: 101%"},
+		{"shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 20s\n", "must be <= shutdownGracePeriod"},
+		{"podLogsDir: logs\n", `invalid configuration: pod logs path "logs" must be absolute path`},
+		{"logging: {format: xml}\n", "logging.format"},
+	} {
+		_, err := Load(Sources{File: write(t, t.TempDir(), "c.yaml", x.text)})
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%q: %v\nwant %s", x.text, err, x.want)
+		}
+	}
+	if _, err := Load(Sources{Preset: "seed-9"}); err == nil || !strings.Contains(err.Error(), "seed-000, seed-001") {
+		t.Error(err)
+	}
+}
+
+func TestPresets(t *testing.T) {
+	c := load(t, Sources{Preset: "seed-001"}).Config
+	if c.EvictionHard["memory.available"] != "200Mi" || c.EvictionHard["imagefs.available"] != "10%" || c.EvictionHard["pid.available"] != "5%" || len(c.EvictionSoft) != 6 || c.EvictionSoftGracePeriod["memory.available"] != "2m" {
+		t.Errorf("%v %v %v", c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod)
+	}
+	c = load(t, Sources{Preset: "seed-000"}).Config
+	if c.EvictionHard["memory.available"] != "100Mi" || len(c.EvictionSoft) != 2 || c.EvictionSoftGracePeriod["memory.available"] != "1m30s" || c.EvictionMinimumReclaim["nodefs.available"] != "500Mi" {
+		t.Errorf("%v %v", c.EvictionHard, c.EvictionSoft)
+	}
+	over := write(t, t.TempDir(), "c.yaml", "evictionHard: {memory.available: 1Gi}\n")
+	if c := load(t, Sources{Preset: "seed-001", File: over}).Config; c.EvictionHard["memory.available"] != "1Gi" || c.EvictionHard["pid.available"] != "5%" {
+		t.Errorf("the file does not win: %v", c.EvictionHard)
+	}
+}
+
+func TestWhatHasNoEffectIsNamed(t *testing.T) {
+	text := "maxPods: 7\ncpuManagerPolicy: static\nauthorization: {mode: AlwaysAllow}\nevictionHard: {memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: true}\n"
+	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Idle
+	for _, w := range []string{"authorization.mode", "cpuManagerPolicy", "featureGates.EventedPLEG"} {
+		if !slices.Contains(got, w) {
+			t.Errorf("%s is not named in %v", w, got)
+		}
+	}
+	if slices.Contains(got, "maxPods") || slices.Contains(got, "featureGates.ImageVolume") || slices.Contains(got, "featureGates.CustomCPUCFSQuotaPeriod") {
+		t.Errorf("named without need: %v", got)
+	}
+}
+
+func TestMergeDefaultEvictionSettings(t *testing.T) {
+	c := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n")}).Config
+	if c.EvictionHard["memory.available"] != "1Gi" || c.EvictionHard["imagefs.available"] != "15%" {
+		t.Error(c.EvictionHard)
+	}
+}

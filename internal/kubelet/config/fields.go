@@ -1,0 +1,219 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// State is what setting a field brings about.
+type State int
+
+// States.
+const (
+	Works   State = iota // every value does what upstream's documentation says
+	Fixed                // the default is in force whatever is set; another value is reported
+	Later                // nothing happens yet; a value other than the default is reported
+	Inert                // nothing happens upstream either
+	Refused              // another value than the default is an error
+)
+
+// Field is one field of KubeletConfiguration.
+type Field struct {
+	Path  string // as in JSON
+	State State
+	Where string // the package or file that it goes to, or why it has no effect
+}
+
+// Fields is every field of KubeletConfiguration v1beta1 in the order of state; a test compares it with the type.
+func Fields() []Field {
+	return []Field{
+		{"enableServer", Works, "app/node.go"},
+		{"podLogsDir", Works, "kubelet/options.go"},
+		{"address", Works, "app/node.go"},
+		{"port", Works, "app/node.go"},
+		{"tlsCertFile", Works, "app/kubelet.go"},
+		{"tlsPrivateKeyFile", Works, "app/kubelet.go"},
+		{"tlsCipherSuites", Works, "app/nodetls.go"},
+		{"tlsMinVersion", Works, "app/nodetls.go"},
+		{"tlsCurvePreferences", Works, "app/nodetls.go"},
+		{"authentication.x509.clientCAFile", Works, "app/kubelet.go"},
+		{"authentication.webhook.cacheTTL", Works, "kubelet/serve"},
+		{"authorization.webhook.cacheAuthorizedTTL", Works, "kubelet/serve"},
+		{"authorization.webhook.cacheUnauthorizedTTL", Works, "kubelet/serve"},
+		{"registryPullQPS", Works, "kubelet/image/pull"},
+		{"registryBurst", Works, "kubelet/image/pull"},
+		{"imagePullCredentialsVerificationPolicy", Works, "kubelet/image/record"},
+		{"preloadedImagesVerificationAllowlist", Works, "kubelet/image/record"},
+		{"eventRecordQPS", Works, "kubelet/events.go"},
+		{"eventBurst", Works, "kubelet/events.go"},
+		{"healthzPort", Works, "app/healthz.go"},
+		{"healthzBindAddress", Works, "app/healthz.go"},
+		{"oomScoreAdj", Works, "app/node.go"},
+		{"clusterDomain", Works, "kubelet/podexec"},
+		{"clusterDNS", Works, "kubelet/podexec"},
+		{"nodeStatusUpdateFrequency", Works, "kubelet/nodestatus"},
+		{"nodeStatusReportFrequency", Works, "kubelet/nodestatus"},
+		{"nodeLeaseDurationSeconds", Works, "kubelet/nodestatus"},
+		{"imageMinimumGCAge", Works, "kubelet/image/collect"},
+		{"imageMaximumGCAge", Works, "kubelet/image/collect"},
+		{"imageGCHighThresholdPercent", Works, "kubelet/image/collect"},
+		{"imageGCLowThresholdPercent", Works, "kubelet/image/collect"},
+		{"runtimeRequestTimeout", Works, "app/node.go, cri"},
+		{"maxPods", Works, "kubelet/nodestatus"},
+		{"podsPerCore", Works, "app/node.go"},
+		{"podPidsLimit", Works, "kubelet/resource"},
+		{"resolvConf", Works, "kubelet/podexec"},
+		{"cpuCFSQuota", Works, "kubelet/resource"},
+		{"cpuCFSQuotaPeriod", Works, "kubelet/resource"},
+		{"nodeStatusMaxImages", Works, "kubelet/nodestatus"},
+		{"kubeAPIQPS", Works, "app/kubelet.go; in one process with the API server nothing throttles"},
+		{"kubeAPIBurst", Works, "app/kubelet.go; in one process with the API server nothing throttles"},
+		{"serializeImagePulls", Works, "kubelet/image/pull"},
+		{"maxParallelImagePulls", Works, "kubelet/image/pull"},
+		{"mergeDefaultEvictionSettings", Works, "kubelet/config"},
+		{"featureGates", Works, "kubelet/config; gates that nothing asks yet are reported one by one"},
+		{"failSwapOn", Works, "app/node.go"},
+		{"systemReserved", Works, "kubelet/resource"},
+		{"kubeReserved", Works, "kubelet/resource"},
+		{"allowedUnsafeSysctls", Works, "kubelet/admit"},
+		{"providerID", Works, "kubelet/nodestatus"},
+		{"crashLoopBackOff.maxContainerRestartPeriod", Works, "kubelet/podplan"},
+		{"seccompDefault", Works, "kubelet/podexec"},
+		{"registerWithTaints", Works, "kubelet/nodestatus"},
+		{"registerNode", Works, "kubelet/nodestatus"},
+		{"containerRuntimeEndpoint", Works, "app/node.go, cri"},
+		{"imageServiceEndpoint", Works, "app/node.go, cri"},
+		{"failCgroupV1", Works, "app/node.go"},
+		{"authentication.webhook.enabled", Fixed, "tokens are always reviewed"},
+		{"authentication.anonymous.enabled", Fixed, "nobody is anonymous"},
+		{"authorization.mode", Fixed, "the API server is always asked"},
+		{"enableDebuggingHandlers", Fixed, "always on"},
+		{"cgroupsPerQOS", Fixed, "always by QoS class"},
+		{"configMapAndSecretChangeDetectionStrategy", Fixed, "always by watch"},
+		{"enforceNodeAllocatable", Fixed, "pods only"},
+		{"enableControllerAttachDetach", Fixed, "always the controller's"},
+		{"enableSystemLogHandler", Fixed, "see serve"},
+		{"hairpinMode", Fixed, "the CNI plugin decides"},
+		{"contentType", Fixed, "the client library decides"},
+		{"cgroupDriver", Fixed, "cgroupfs"},
+		{"memorySwap.swapBehavior", Fixed, "NoSwap"},
+		{"localStorageCapacityIsolation", Fixed, "limits are checked by eviction, which comes later"},
+		{"makeIPTablesUtilChains", Fixed, "the service proxy's business"},
+		{"enableProfilingHandler", Fixed, "not served"},
+		{"enableDebugFlagsHandler", Fixed, "not served"},
+		{"logging", Fixed, "flags -v and --log-file set logging"},
+		{"staticPodPath", Later, "kubelet/intake"},
+		{"staticPodURL", Later, "kubelet/intake"},
+		{"staticPodURLHeader", Later, "kubelet/intake"},
+		{"fileCheckFrequency", Later, "kubelet/intake"},
+		{"httpCheckFrequency", Later, "kubelet/intake"},
+		{"syncFrequency", Later, "nothing is polled; workers wake by themselves"},
+		{"readOnlyPort", Later, "kubelet/serve"},
+		{"rotateCertificates", Later, "certificates"},
+		{"serverTLSBootstrap", Later, "certificates"},
+		{"enableContentionProfiling", Later, "kubelet/serve"},
+		{"volumeStatsAggPeriod", Later, "kubelet/serve"},
+		{"kubeletCgroups", Later, "linux/cgroup"},
+		{"systemCgroups", Later, "linux/cgroup"},
+		{"cgroupRoot", Later, "the instance's own"},
+		{"cpuManagerPolicy", Later, "CPU manager"},
+		{"singleProcessOOMKill", Later, "kubelet/resource"},
+		{"cpuManagerPolicyOptions", Later, "CPU manager"},
+		{"cpuManagerReconcilePeriod", Later, "CPU manager"},
+		{"memoryManagerPolicy", Later, "memory manager"},
+		{"topologyManagerPolicy", Later, "topology manager"},
+		{"topologyManagerScope", Later, "topology manager"},
+		{"topologyManagerPolicyOptions", Later, "topology manager"},
+		{"qosReserved", Later, "kubelet/resource"},
+		{"podCIDR", Later, "--pod-cidr"},
+		{"maxOpenFiles", Later, "app"},
+		{"evictionHard", Later, "eviction"},
+		{"evictionSoft", Later, "eviction"},
+		{"evictionSoftGracePeriod", Later, "eviction"},
+		{"evictionPressureTransitionPeriod", Later, "eviction"},
+		{"evictionMaxPodGracePeriod", Later, "eviction"},
+		{"evictionMinimumReclaim", Later, "eviction"},
+		{"protectKernelDefaults", Later, "linux"},
+		{"containerLogMaxSize", Later, "kubelet/logs"},
+		{"containerLogMaxFiles", Later, "kubelet/logs"},
+		{"containerLogMaxWorkers", Later, "kubelet/logs"},
+		{"containerLogMonitorInterval", Later, "kubelet/logs"},
+		{"reservedSystemCPUs", Later, "CPU manager"},
+		{"showHiddenMetricsForVersion", Later, "metrics"},
+		{"systemReservedCgroup", Later, "kubelet/resource"},
+		{"kubeReservedCgroup", Later, "kubelet/resource"},
+		{"defaultPodSysctls", Later, "kubelet/podexec"},
+		{"volumePluginDir", Later, "CSI"},
+		{"kernelMemcgNotification", Later, "eviction"},
+		{"enableSystemLogQuery", Later, "kubelet/serve"},
+		{"shutdownGracePeriod", Later, "node shutdown"},
+		{"shutdownGracePeriodCriticalPods", Later, "node shutdown"},
+		{"shutdownGracePeriodByPodPriority", Later, "node shutdown"},
+		{"reservedMemory", Later, "memory manager"},
+		{"memoryThrottlingFactor", Later, "kubelet/resource"},
+		{"memoryReservationPolicy", Later, "kubelet/resource"},
+		{"tracing", Later, "journal"},
+		{"userNamespaces.idsPerPod", Later, "kubelet/podexec"},
+		{"streamingConnectionIdleTimeout", Inert, "no effect upstream"},
+		{"iptablesMasqueradeBit", Inert, "no effect upstream"},
+		{"iptablesDropBit", Inert, "no effect upstream"},
+		{"runOnce", Refused, "refused, as upstream"},
+	}
+}
+
+// HonouredGates are the gates that something in Gantry asks.
+func HonouredGates() []string {
+	return []string{"AllAlpha", "AllBeta", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders"}
+}
+
+// idle lists what is set to something that has no effect yet: fields that differ from their default, gates that nothing asks.
+func idle(c *kubelet.KubeletConfiguration, gates Gates) []string {
+	plain := &kubelet.KubeletConfiguration{}
+	if none, err := ResolveGates(nil); err == nil {
+		Complete(plain, none)
+	}
+	is, usual := flat(c), flat(plain)
+	var out []string
+	for _, f := range Fields() {
+		if (f.State == Fixed || f.State == Later) && !reflect.DeepEqual(is[f.Path], usual[f.Path]) {
+			out = append(out, f.Path)
+		}
+	}
+	for name, on := range c.FeatureGates {
+		if !slices.Contains(HonouredGates(), name) && on != gates.Default(name) {
+			out = append(out, "featureGates."+name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// flat is the configuration's JSON by field path.
+func flat(c *kubelet.KubeletConfiguration) map[string]any {
+	out := map[string]any{}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return out // the type marshals
+	}
+	tree := map[string]any{}
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return out
+	}
+	for path := range leaves() {
+		at, parts := any(tree), strings.Split(path, ".")
+		for _, p := range parts {
+			m, ok := at.(map[string]any)
+			if !ok {
+				at = nil
+				break
+			}
+			at = m[p]
+		}
+		out[path] = at
+	}
+	return out
+}
