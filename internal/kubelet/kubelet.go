@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/mirror"
 	"github.com/gantry-project/gantry/internal/kubelet/observe"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -40,6 +41,7 @@ type Kubelet struct {
 	watcher     *observe.Watcher
 	users       *ledger.Ledger
 	statuses    *patch.Writer
+	mirrors     *mirror.Keeper
 	merge       *intake.Merge
 	stray       chan struct{} // a token: the runtime has something of a Pod nobody knows
 
@@ -67,7 +69,12 @@ func New(o Options) (*Kubelet, error) {
 	k.events = events.New(recorder)
 	k.statuses = patch.New(o.Client, o.Journal)
 	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed})
-	k.merge = intake.NewMerge(k.heed, intake.API)
+	to := mirror.Statuses(k.statuses)
+	if o.Standalone {
+		to = silent{}
+	}
+	k.mirrors = mirror.New(mirror.Deps{Client: o.Client, Statuses: to, Node: k.node.known})
+	k.merge = intake.NewMerge(k.heed, o.sources()...)
 	return k, nil
 }
 
@@ -97,7 +104,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		},
 	})
 	k.pool = podworker.New(podworker.Deps{
-		Look: k.watcher, Hands: hands, Statuses: k.statuses, Probes: asker, Admit: k.admit, Limits: o.limits(),
+		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(),
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events: k.events, Journal: o.Journal,
 	})

@@ -22,8 +22,8 @@ type node struct {
 
 func newNode(o Options) *node { return &node{o: o, synced: make(chan struct{})} }
 
-// watch follows the object until ctx ends.
-func (n *node) watch(ctx context.Context) {
+// watch follows the object until ctx ends; changed is called after each change.
+func (n *node) watch(ctx context.Context, changed func()) {
 	f := informers.NewSharedInformerFactoryWithOptions(n.o.Client, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) {
 		l.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.o.NodeName).String()
 	}))
@@ -33,6 +33,7 @@ func (n *node) watch(ctx context.Context) {
 			n.mu.Lock()
 			n.now = v
 			n.mu.Unlock()
+			changed()
 		}
 	}
 	h, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: set, UpdateFunc: func(_, obj any) { set(obj) }})
@@ -47,11 +48,22 @@ func (n *node) watch(ctx context.Context) {
 	f.Shutdown()
 }
 
-// object is the newest state; nil before the node is registered.
-func (n *node) object() *v1.Node {
+// known is the newest state that the API told; nil before the node is registered.
+func (n *node) known() *v1.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.now
+}
+
+// object is the newest state; while the API has not told it, what this kubelet would register. Nil when neither is there.
+func (n *node) object() *v1.Node {
+	if v := n.known(); v != nil {
+		return v
+	}
+	if n.o.Ports.LocalNode != nil {
+		return n.o.Ports.LocalNode()
+	}
+	return nil
 }
 
 func (n *node) hostIPs() []string {

@@ -12,6 +12,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
@@ -35,6 +36,8 @@ type Options struct {
 	Resources   resource.Options
 	Recorder    record.EventRecorder // nil: events go to the API
 	Journal     journal.Sink         // nil: no journal
+	Rules       static.Rules         // of the API for Pods; required when the configuration names static Pods
+	Standalone  bool                 // there is no API server: Client is never waited for
 }
 
 // Ports are the hands that app joins to the kubelet.
@@ -45,6 +48,7 @@ type Ports struct {
 	Dial        dial.Func                  // opens connections of network probes; nil dials the network
 	Capacity    func() v1.ResourceList     // of the node; nil takes the Node object's
 	Allocatable func() v1.ResourceList     // of the node; nil takes the Node object's
+	LocalNode   func() *v1.Node            // this node as long as the API has not told of it; nil: not known
 }
 
 // Cgroups holds the cgroup tree.
@@ -61,6 +65,8 @@ func (o *Options) complete() error {
 		return errors.New("kubelet: NodeName is missing")
 	case o.Runtime == nil || o.Images == nil:
 		return errors.New("kubelet: Runtime and Images are missing")
+	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.Rules.Default == nil || o.Rules.Validate == nil):
+		return errors.New("kubelet: Rules are missing, which static Pods need")
 	case o.Ports.Cgroups == nil || o.Ports.Mounts == nil:
 		return errors.New("kubelet: Ports.Cgroups and Ports.Mounts are missing")
 	}

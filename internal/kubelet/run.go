@@ -29,36 +29,46 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.join(ctx)
 	k.mu.Unlock()
 	if k.broadcaster != nil {
-		k.broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)})
+		if k.o.Standalone {
+			k.broadcaster.StartStructuredLogging(0)
+		} else {
+			k.broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)})
+		}
 		defer k.broadcaster.Shutdown()
 	}
-	k.cluster.Start(ctx)
 	var wg sync.WaitGroup
 	side := func(f func()) {
 		wg.Add(1)
 		go func() { defer wg.Done(); f() }()
 	}
+	stopWriting := k.write(ctx)
+	k.pool.Start(ctx)
+	side(func() { _ = k.watcher.Run(ctx) }) // ends with ctx
+	side(func() { k.sweeps(ctx) })
+	k.listen(ctx, side)
+	<-ctx.Done()
+	k.pool.Wait()
+	wg.Wait()
+	stopWriting()
+	return nil
+}
+
+// write starts what talks to the API; the function returned ends the writing of statuses, when all workers have ended.
+func (k *Kubelet) write(ctx context.Context) (stop func()) {
+	if k.o.Standalone {
+		return func() {}
+	}
+	k.cluster.Start(ctx)
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		_ = k.statuses.Run(writing) // ends without an error
 	}()
-	side(func() { k.node.watch(ctx) })
-	side(func() { intake.Watch(ctx, k.o.Client, k.o.NodeName, k.merge) })
-	select {
-	case <-k.node.synced:
-		k.pool.Start(ctx)
-		side(func() { _ = k.watcher.Run(ctx) }) // ends with ctx
-		side(func() { k.sweeps(ctx) })
-	case <-ctx.Done():
+	return func() {
+		stopWriting()
+		<-written
 	}
-	<-ctx.Done()
-	k.pool.Wait()
-	wg.Wait()
-	stopWriting()
-	<-written
-	return nil
 }
 
 // heed turns what a source says into a wish.
@@ -76,6 +86,9 @@ func (k *Kubelet) heed(c intake.Change) {
 			grace = time.Duration(*s) * time.Second
 		}
 		w.End = &podplan.End{Cause: "deleted", Asked: now, Grace: grace}
+	}
+	if c.Source != intake.API {
+		k.mirrors.Has(c.Pod, c.Gone)
 	}
 	k.pool.Tell(w)
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Watch puts the API's Pods of one node into a Merge until ctx ends. client-go's Reflector lists, watches, resumes and backs off.
-func Watch(ctx context.Context, client kubernetes.Interface, node string, m *Merge) {
+// Watch puts the API's Pods of one node into a Receiver until ctx ends. client-go's Reflector lists, watches, resumes and backs off.
+func Watch(ctx context.Context, client kubernetes.Interface, node string, m Receiver) {
 	mine := fields.OneTermEqualSelector("spec.nodeName", node).String()
 	pods := client.CoreV1().Pods(v1.NamespaceAll)
 	lw := &cache.ListWatch{
@@ -36,7 +36,7 @@ func Watch(ctx context.Context, client kubernetes.Interface, node string, m *Mer
 // store is a cache.Store that passes on what a Reflector learns. A Pod deleted and made again under the same name while the watch was down has a new uid: it
 // is another Pod.
 type store struct {
-	m *Merge
+	m Receiver
 
 	mu    sync.Mutex
 	known map[types.UID]*v1.Pod

@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // serviceEnv are the variables that tell of Services: those of the Pod's namespace unless enableServiceLinks is false, and the kubernetes Service always.
 // https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 func (c *call) serviceEnv() (map[string]string, error) {
 	list, err := c.h.d.Cluster.Services(c.pod.Namespace)
-	if err != nil {
+	if err != nil && !pod.IsStatic(c.pod) { // a static Pod does not wait for an API server, as upstream's does not
 		return nil, err
 	}
 	out := map[string]string{}

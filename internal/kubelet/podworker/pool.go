@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Pool holds the workers, one per uid.
@@ -19,12 +20,13 @@ type Pool struct {
 	wg      sync.WaitGroup
 	workers map[types.UID]*worker
 	names   map[types.NamespacedName]types.UID // who holds a name on this node
+	again   map[types.UID]Wish                 // a static Pod's source has it again while it still leaves the node: it runs again after that
 	admit   sync.Mutex                         // admission looks at one Pod at a time
 }
 
 // New returns a Pool; Start makes it work.
 func New(d Deps) *Pool {
-	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}}
+	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, again: map[types.UID]Wish{}}
 }
 
 // Start lets workers begin; they end with ctx. Wait waits for them.
@@ -57,14 +59,24 @@ func (p *Pool) Tell(n Wish) {
 		if n.Gone && n.Source != SourceRuntime {
 			return
 		}
-		w = newWorker(p, n)
-		p.workers[n.Pod.UID] = w
-		if p.ctx != nil {
-			p.run(w)
-		}
+		p.begin(n)
+		return
+	}
+	if n.Gone {
+		delete(p.again, n.Pod.UID)
+	} else if w.wish.Load().Gone && pod.IsStatic(n.Pod) {
+		p.again[n.Pod.UID] = n
 		return
 	}
 	w.tell(n)
+}
+
+func (p *Pool) begin(n Wish) {
+	w := newWorker(p, n)
+	p.workers[n.Pod.UID] = w
+	if p.ctx != nil {
+		p.run(w)
+	}
 }
 
 // SourceRuntime is the source of Pods that only the runtime knows.
@@ -175,8 +187,13 @@ func (p *Pool) release(n types.NamespacedName, uid types.UID) {
 func (p *Pool) leave(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.workers[w.uid] == w {
-		delete(p.workers, w.uid)
+	if p.workers[w.uid] != w {
+		return
+	}
+	delete(p.workers, w.uid)
+	if n, back := p.again[w.uid]; back {
+		delete(p.again, w.uid)
+		p.begin(n)
 	}
 }
 

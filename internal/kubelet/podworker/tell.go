@@ -66,7 +66,7 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 	if end != nil && !w.life.ends.self && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {
 		return // all but the sandbox has been stopped: the last status follows at once
 	}
-	if !wish.Gone && wish.Source != SourceRuntime && (changed || !equality.Semantic.DeepEqual(wish.Pod.Status, s)) {
+	if wish.reported() && (changed || !equality.Semantic.DeepEqual(wish.Pod.Status, s)) {
 		w.pool.d.Statuses.Set(wish.Pod, s)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Wish is what a source wants of one Pod.
@@ -12,6 +13,11 @@ type Wish struct {
 	Source string       // api, file, http; runtime for a Pod that only the runtime knows
 	End    *podplan.End // nil: let it run
 	Gone   bool         // the source does not have it any more: there is nobody to report to
+}
+
+// reported tells whether somebody reads the Pod's status: the API while it has the Pod, a static Pod's mirror to the end.
+func (w Wish) reported() bool {
+	return w.Source != SourceRuntime && (!w.Gone || pod.IsStatic(w.Pod))
 }
 
 // tighten merges a newer wish into an older one: the newest Pod counts, an end once asked for stays, and its deadline only moves earlier.
