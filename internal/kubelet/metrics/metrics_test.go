@@ -1,0 +1,127 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+)
+
+func scrape(t *testing.T, h http.Handler) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func want(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, l := range lines {
+		if !strings.Contains("\n"+text, "\n"+l+"\n") {
+			t.Errorf("missing: %s", l)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// row: OPS-11
+func TestMetrics(t *testing.T) {
+	m := metrics.New()
+	m.RuntimeCall("RunPodSandbox", 30*time.Millisecond, nil)
+	m.RuntimeCall("ContainerStatus", time.Millisecond, errors.New("no"))
+	log := m.Sink(journal.Discard{})
+	pod := journal.Ref{Namespace: "a", Name: "p", UID: "1"}
+	log.Put(pod, journal.Accepted{Source: "api"})
+	log.Put(pod, journal.Planned{})
+	log.Put(pod, journal.Called{Service: "CRI", Method: "RunPodSandbox"})
+	log.Put(pod, journal.Called{Service: "CRI", Method: "StartContainer", Error: "no"})
+	log.Put(pod, journal.ContainerStarted{Container: "c", Restart: 1})
+	log.Put(pod, journal.Pulled{Image: "i", Bytes: 20 << 20, Took: journal.Took(2 * time.Second)})
+	log.Put(pod, journal.PhaseChanged{Phase: "Pending"})
+	log.Put(pod, journal.PhaseChanged{Phase: "Running"})
+	log.Put(pod, journal.PhaseChanged{Phase: "Running"})
+	m.Worked("create", time.Millisecond)
+	m.Listed(time.Unix(100, 0), time.Millisecond)
+	m.Listed(time.Unix(160, 0), time.Millisecond)
+	m.Connected(nil)
+	m.Request("GET", "pods", false)()
+	m.Attach(metrics.Sources{
+		NodeName: "n1", Missed: func() int64 { return 3 },
+		Pods: func() []*v1.Pod {
+			return []*v1.Pod{
+				{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}, {State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
+				{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "file"}}, Status: v1.PodStatus{Phase: v1.PodFailed}},
+			}
+		},
+		Volumes: func(context.Context) []metrics.Volume {
+			return []metrics.Volume{{Namespace: "a", Claim: "data", Used: 7}, {Namespace: "a", Claim: "data", Used: 7}}
+		},
+		Expiry: func() map[string]time.Time { return map[string]time.Time{"server": time.Now().Add(-time.Hour)} },
+	})
+	text := scrape(t, m.Handler())
+	want(t, text,
+		`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 1`,
+		`kubelet_runtime_operations_errors_total{operation_type="container_status"} 1`,
+		`kubelet_runtime_operations_duration_seconds_count{operation_type="container_status"} 1`,
+		`kubelet_started_pods_total 1`, `kubelet_started_containers_total{container_type="container"} 1`,
+		`kubelet_started_containers_errors_total{code="RunContainerError",container_type="container"} 1`,
+		`kubelet_image_pull_duration_seconds_sum{image_size_in_bytes="10MB-100MB"} 2`,
+		`kubelet_pod_start_duration_seconds_count 1`, `kubelet_pod_worker_start_duration_seconds_count 1`,
+		`kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1`,
+		`kubelet_pleg_relist_interval_seconds_sum 60`, `kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_last_seen_seconds 160`,
+		`kubelet_evented_pleg_connection_success_count 1`,
+		`kubelet_http_requests_total{long_running="false",method="GET",path="pods",server_type="readwrite"} 1`,
+		`kubelet_http_inflight_requests{long_running="false",method="GET",path="pods",server_type="readwrite"} 0`,
+		`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
+		`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 0`, `kubelet_pleg_missed_events_total 3`,
+		`kubelet_volume_stats_used_bytes{namespace="a",persistentvolumeclaim="data"} 7`,
+	)
+	for _, name := range []string{"process_cpu_seconds_total", "go_goroutines", "kubelet_certificate_manager_server_ttl_seconds -"} {
+		if !strings.Contains(text, "\n"+name) {
+			t.Errorf("missing: %s", name)
+		}
+	}
+}
+
+func TestProbes(t *testing.T) {
+	m := metrics.New()
+	log := m.Sink(journal.Discard{})
+	pod := journal.Ref{Namespace: "a", Name: "p", UID: "1"}
+	log.Put(pod, journal.Accepted{})
+	m.Probed(metrics.Probe{Namespace: "a", Pod: "p", UID: "1", Container: "c", Kind: "liveness"}, "failure", time.Millisecond)
+	want(t, scrape(t, m.ProbesHandler()),
+		`prober_probe_total{container="c",namespace="a",pod="p",pod_uid="1",probe_type="Liveness",result="failed"} 1`,
+		`prober_probe_duration_seconds_count{container="c",namespace="a",pod="p",probe_type="Liveness"} 1`)
+	log.Put(pod, journal.Released{})
+	if text := scrape(t, m.ProbesHandler()); strings.Contains(text, "prober_probe") {
+		t.Errorf("a Pod that is gone has probes: %s", text)
+	}
+}
+
+func TestNobodyCounts(t *testing.T) {
+	var m *metrics.Metrics
+	m.RuntimeCall("Version", 0, nil)
+	m.Worked("sync", 0)
+	m.Listed(time.Now(), 0)
+	m.Connected(nil)
+	m.Probed(metrics.Probe{}, "success", 0)
+	m.Request("GET", "pods", false)()
+	m.Attach(metrics.Sources{})
+	if s := m.Sink(journal.Discard{}); s != (journal.Discard{}) {
+		t.Error("nobody stands in the way of facts")
+	}
+}

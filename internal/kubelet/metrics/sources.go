@@ -1,0 +1,187 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// Sources are asked when somebody scrapes.
+type Sources struct {
+	NodeName string
+	Version  string // v1.37.2
+	Pods     func() []*v1.Pod
+	Missed   func() int64                   // changes that no event told of; nil: not shown
+	Volumes  func(context.Context) []Volume // nil: no kubelet_volume_stats_*
+	Logs     func(context.Context) []Log    // nil: no kubelet_container_log_filesystem_used_bytes
+	Expiry   func() map[string]time.Time    // of certificates by use, client or server; nil: not shown
+}
+
+// Volume is a persistent volume of a Pod; bytes and counts.
+type Volume struct {
+	Namespace, Claim                                          string
+	Capacity, Available, Used, Inodes, InodesFree, InodesUsed float64
+}
+
+// Log is what a container's logs take, in bytes.
+type Log struct {
+	Namespace, Pod, UID, Container string
+	Bytes                          float64
+}
+
+// Attach gives the sources; it is called once, before Handler.
+func (m *Metrics) Attach(s Sources) {
+	if m != nil {
+		m.registry.MustRegister(&now{s})
+	}
+}
+
+// Handler serves /metrics: the kubelet's own families, and the process's.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, legacyregistry.DefaultGatherer}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// ProbesHandler serves /metrics/probes.
+func (m *Metrics) ProbesHandler() http.Handler {
+	return promhttp.HandlerFor(m.probes, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// now collects what is true at the moment.
+type now struct{ s Sources }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe sends nothing: what there is differs from scrape to scrape.
+func (n *now) Describe(chan<- *prometheus.Desc) {}
+
+// Collect asks the sources.
+func (n *now) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(desc("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.", "node"), 1, n.s.NodeName)
+	if n.s.Pods != nil {
+		n.pods(gauge)
+	}
+	if n.s.Missed != nil {
+		to <- prometheus.MustNewConstMetric(desc("kubelet_pleg_missed_events_total", "Changes in the runtime that only the audit listing found"), prometheus.CounterValue, float64(n.s.Missed()))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if n.s.Volumes != nil {
+		n.volumes(ctx, gauge)
+	}
+	if n.s.Logs != nil {
+		d := desc("kubelet_container_log_filesystem_used_bytes", "[ALPHA] Bytes used by the container's logs on the filesystem.", "container", "namespace", "pod", "uid")
+		for _, l := range n.s.Logs(ctx) {
+			gauge(d, l.Bytes, l.Container, l.Namespace, l.Pod, l.UID)
+		}
+	}
+	if n.s.Expiry != nil {
+		n.certificates(gauge)
+	}
+}
+
+func (n *now) certificates(gauge func(*prometheus.Desc, float64, ...string)) {
+	for use, at := range n.s.Expiry() {
+		gauge(desc("kubelet_certificate_manager_"+use+"_ttl_seconds", "[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's "+use+" certificate. The value is in seconds until certificate expiry (negative if already expired)."), time.Until(at).Seconds())
+	}
+}
+
+// sourceNote says on a Pod where the kubelet has it from: api, file or http.
+const sourceNote = "kubernetes.io/config.source"
+
+// tally counts Pods and containers.
+type tally struct {
+	running, mirror, ephemeral float64
+	desired, active            map[bool]float64 // by static
+	containers                 map[string]float64
+}
+
+func count(pods []*v1.Pod) tally {
+	t := tally{desired: map[bool]float64{}, active: map[bool]float64{}, containers: map[string]float64{}}
+	for _, p := range pods {
+		source := p.Annotations[sourceNote]
+		static := source != "" && source != "api"
+		if _, ok := p.Annotations[v1.MirrorPodAnnotationKey]; ok {
+			t.mirror++
+		}
+		t.desired[static]++
+		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+			t.active[static]++
+		}
+		t.ephemeral += float64(len(p.Spec.EphemeralContainers))
+		up := false
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses) {
+			switch {
+			case s.State.Running != nil:
+				t.containers["running"]++
+				up = true
+			case s.State.Terminated != nil:
+				t.containers["exited"]++
+			case s.ContainerID != "":
+				t.containers["created"]++
+			}
+			if s.LastTerminationState.Terminated != nil {
+				t.containers["exited"]++
+			}
+		}
+		if up {
+			t.running++
+		}
+	}
+	return t
+}
+
+func (n *now) pods(gauge func(*prometheus.Desc, float64, ...string)) {
+	t := count(n.s.Pods())
+	gauge(desc("kubelet_running_pods", "[ALPHA] Number of pods that have a running pod sandbox"), t.running)
+	containers := desc("kubelet_running_containers", "[ALPHA] Number of containers currently running", "container_state")
+	for _, state := range []string{"created", "exited", "running"} {
+		if v, ok := t.containers[state]; ok {
+			gauge(containers, v, state)
+		}
+	}
+	gauge(desc("kubelet_mirror_pods", "[ALPHA] The number of mirror pods the kubelet will try to create (one per admitted static pod)"), t.mirror)
+	gauge(desc("kubelet_managed_ephemeral_containers", "[ALPHA] Current number of ephemeral containers in pods managed by this kubelet."), t.ephemeral)
+	desired := desc("kubelet_desired_pods", "[ALPHA] The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
+	active := desc("kubelet_active_pods", "[ALPHA] The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
+	for _, static := range []bool{false, true} {
+		gauge(desired, t.desired[static], strconv.FormatBool(static))
+		gauge(active, t.active[static], strconv.FormatBool(static))
+	}
+}
+
+func (n *now) volumes(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+	done := map[string]bool{}
+	rows := []struct {
+		name, help string
+		of         func(Volume) float64
+	}{
+		{"capacity_bytes", "Capacity in bytes of the volume", func(v Volume) float64 { return v.Capacity }},
+		{"available_bytes", "Number of available bytes in the volume", func(v Volume) float64 { return v.Available }},
+		{"used_bytes", "Number of used bytes in the volume", func(v Volume) float64 { return v.Used }},
+		{"inodes", "Maximum number of inodes in the volume", func(v Volume) float64 { return v.Inodes }},
+		{"inodes_free", "Number of free inodes in the volume", func(v Volume) float64 { return v.InodesFree }},
+		{"inodes_used", "Number of used inodes in the volume", func(v Volume) float64 { return v.InodesUsed }},
+	}
+	for _, v := range n.s.Volumes(ctx) {
+		key := v.Namespace + "/" + v.Claim
+		if v.Claim == "" || done[key] { // two Pods may share a claim
+			continue
+		}
+		done[key] = true
+		for _, r := range rows {
+			gauge(desc("kubelet_volume_stats_"+r.name, "[ALPHA] "+r.help, "namespace", "persistentvolumeclaim"), r.of(v), v.Namespace, v.Claim)
+		}
+	}
+}

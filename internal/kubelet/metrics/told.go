@@ -1,0 +1,283 @@
+package metrics
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// RuntimeCall counts a CRI call; method is its name as in the protocol: RunPodSandbox.
+func (m *Metrics) RuntimeCall(method string, took time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	op := operation(method)
+	m.runtime.total.WithLabelValues(op).Inc()
+	m.runtime.took.WithLabelValues(op).Observe(took.Seconds())
+	if err != nil {
+		m.runtime.failed.WithLabelValues(op).Inc()
+	}
+	if method == "RunPodSandbox" {
+		m.runtime.sandbox.WithLabelValues("").Observe(took.Seconds())
+		if err != nil {
+			m.runtime.sandboxFailed.WithLabelValues("").Inc()
+		}
+	}
+}
+
+// operation is upstream's name of a call: run_podsandbox, container_status.
+func operation(method string) string {
+	var b strings.Builder
+	for i, r := range method {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.ReplaceAll(b.String(), "pod_sandbox", "podsandbox")
+}
+
+// Worked counts one round of a Pod's worker; operation is create, update, sync, terminating or terminated.
+func (m *Metrics) Worked(operation string, took time.Duration) {
+	if m != nil {
+		m.pods.worker.WithLabelValues(operation).Observe(took.Seconds())
+	}
+}
+
+// Listed counts a listing of all the runtime's Pods.
+func (m *Metrics) Listed(now time.Time, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.pleg.took.WithLabelValues().Observe(took.Seconds())
+	m.pleg.lastSeen.WithLabelValues().Set(float64(now.Unix()))
+	if since, ok := m.seen.listed(now); ok {
+		m.pleg.interval.WithLabelValues().Observe(since.Seconds())
+	}
+}
+
+// Connected counts tries to follow the runtime's events.
+func (m *Metrics) Connected(err error) {
+	switch {
+	case m == nil:
+	case err != nil:
+		m.pleg.connError.WithLabelValues().Inc()
+	default:
+		m.pleg.connected.WithLabelValues().Inc()
+	}
+}
+
+// Probe is whose answer is counted.
+type Probe struct{ Namespace, Pod, UID, Container, Kind string }
+
+// kinds and results in upstream's words.
+var (
+	probeKinds   = map[string]string{"liveness": "Liveness", "readiness": "Readiness", "startup": "Startup"}
+	probeResults = map[string]string{"success": "successful", "failure": "failed", "unknown": "unknown"}
+)
+
+// Probed counts an answer: success, failure or unknown.
+func (m *Metrics) Probed(p Probe, result string, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.probing.total.WithLabelValues(p.Container, p.Namespace, p.Pod, p.UID, probeKinds[p.Kind], probeResults[result]).Inc()
+	m.probing.took.WithLabelValues(p.Container, p.Namespace, p.Pod, probeKinds[p.Kind]).Observe(took.Seconds())
+}
+
+// Unprobed forgets a Pod's probes.
+func (m *Metrics) Unprobed(uid string) {
+	if m == nil {
+		return
+	}
+	m.probing.total.DeletePartialMatch(prometheus.Labels{"pod_uid": uid})
+	if ref, ok := m.seen.name(uid); ok {
+		m.probing.took.DeletePartialMatch(prometheus.Labels{"namespace": ref.Namespace, "pod": ref.Name})
+	}
+}
+
+// Sink counts the facts that pass to next.
+func (m *Metrics) Sink(next journal.Sink) journal.Sink {
+	if m == nil {
+		return next
+	}
+	return sink{m, next}
+}
+
+type sink struct {
+	m    *Metrics
+	next journal.Sink
+}
+
+// Put counts and passes on.
+func (s sink) Put(ref journal.Ref, fact journal.Fact) {
+	s.m.heard(ref, fact, time.Now())
+	s.next.Put(ref, fact)
+}
+
+func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
+	p := &m.pods
+	switch f := fact.(type) {
+	case journal.Accepted:
+		m.seen.accepted(ref, now)
+	case journal.Planned:
+		if since, ok := m.seen.planned(ref, now); ok {
+			p.workerStart.WithLabelValues().Observe(since.Seconds())
+		}
+	case journal.PhaseChanged:
+		if f.Phase != "Running" {
+			break
+		}
+		if since, ok := m.seen.running(ref, now); ok {
+			p.start.WithLabelValues().Observe(since.Seconds())
+		}
+	case journal.Called:
+		m.called(f)
+	case journal.ContainerStarted:
+		p.containers.WithLabelValues(containerType(f)).Inc()
+		if f.Restart > 0 {
+			p.restarts.WithLabelValues().Inc()
+		}
+	case journal.Pulled:
+		if !f.Present {
+			p.pull.WithLabelValues(sizeBucket(f.Bytes)).Observe(time.Duration(f.Took).Seconds())
+		}
+	case journal.StatusWritten:
+		p.status.WithLabelValues().Observe(time.Duration(f.Took).Seconds())
+	case journal.Refused:
+		p.refused.WithLabelValues(f.Reason).Inc()
+	case journal.Released:
+		p.released.WithLabelValues().Inc()
+		m.Unprobed(ref.UID)
+		m.seen.forget(ref)
+	}
+}
+
+func containerType(f journal.ContainerStarted) string {
+	if f.Init {
+		return "init_container"
+	}
+	return "container"
+}
+
+func (m *Metrics) called(f journal.Called) {
+	p := &m.pods
+	switch f.Method {
+	case "RunPodSandbox":
+		p.started.WithLabelValues().Inc()
+		p.containers.WithLabelValues("pod_sandbox").Inc()
+		if f.Error != "" {
+			p.startFailed.WithLabelValues().Inc()
+			p.containerFailed.WithLabelValues("RunPodSandbox", "pod_sandbox").Inc()
+		}
+	case "CreateContainer", "StartContainer":
+		if f.Error != "" {
+			p.containerFailed.WithLabelValues(map[string]string{"CreateContainer": "CreateContainerError", "StartContainer": "RunContainerError"}[f.Method], "container").Inc()
+		}
+	}
+}
+
+// sizeBucket is upstream's word for an image's size.
+func sizeBucket(bytes uint64) string {
+	if bytes == 0 {
+		return "N/A"
+	}
+	const mb, gb = 1 << 20, 1 << 30
+	for i, edge := range []uint64{10 * mb, 100 * mb, 500 * mb, 1 * gb, 5 * gb, 10 * gb, 20 * gb, 30 * gb, 40 * gb, 60 * gb, 100 * gb} {
+		if bytes < edge {
+			return []string{"0-10MB", "10MB-100MB", "100MB-500MB", "500MB-1GB", "1GB-5GB", "5GB-10GB", "10GB-20GB", "20GB-30GB", "30GB-40GB", "40GB-60GB", "60GB-100GB"}[i]
+		}
+	}
+	return "GT100GB"
+}
+
+// Request begins a request at the server; path is its first element. The result ends it.
+func (m *Metrics) Request(method, path string, long bool) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	l := []string{strconv.FormatBool(long), method, path, "readwrite"}
+	m.http.total.WithLabelValues(l...).Inc()
+	running, begun := m.http.inflight.WithLabelValues(l...), time.Now()
+	running.Inc()
+	return func() {
+		running.Dec()
+		m.http.took.WithLabelValues(l...).Observe(time.Since(begun).Seconds())
+	}
+}
+
+// seen remembers of the Pods on the node when they came.
+type seen struct {
+	mu   sync.Mutex
+	pods map[string]*came // by uid
+	list time.Time
+}
+
+type came struct {
+	ref              journal.Ref
+	at               time.Time
+	planned, running bool
+}
+
+func newSeen() *seen { return &seen{pods: map[string]*came{}} }
+
+func (s *seen) accepted(ref journal.Ref, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pods[ref.UID] == nil {
+		s.pods[ref.UID] = &came{ref: ref, at: now}
+	}
+}
+
+func (s *seen) planned(ref journal.Ref, now time.Time) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.pods[ref.UID]
+	if c == nil || c.planned {
+		return 0, false
+	}
+	c.planned = true
+	return now.Sub(c.at), true
+}
+
+// running is how long a Pod took to run for the first time. A Pod that ran before this kubelet did changes its phase to nothing else.
+func (s *seen) running(ref journal.Ref, now time.Time) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.pods[ref.UID]
+	if c == nil || c.running {
+		return 0, false
+	}
+	c.running = true
+	return now.Sub(c.at), true
+}
+
+func (s *seen) name(uid string) (journal.Ref, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.pods[uid]; c != nil {
+		return c.ref, true
+	}
+	return journal.Ref{}, false
+}
+
+func (s *seen) forget(ref journal.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, ref.UID)
+}
+
+func (s *seen) listed(now time.Time) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := now.Sub(s.list)
+	first := s.list.IsZero()
+	s.list = now
+	return since, !first
+}

@@ -1,0 +1,82 @@
+package stats
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// Runtime is the part of CRI that is asked; internalapi.RuntimeService is one.
+type Runtime interface {
+	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
+	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
+}
+
+// Images tells where images and containers' writable layers are; internalapi.ImageManagerService is one.
+type Images interface {
+	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// Cgroups reads cgroups by path.
+type Cgroups interface {
+	Measure(path string) (usage.Cgroup, error)
+	Processes(path string) ([]int, error)
+	List(parent string) ([]string, error)
+}
+
+// Host reads what the machine has and uses.
+type Host interface {
+	Node() (Sample, error)
+	Cards(pid int) ([]usage.Card, error) // as the process sees them; 0 is the machine
+	DefaultCard() string
+	Disk(path string) (usage.Disk, error)
+	Space(dir string) (usage.Space, error)
+	OwnFileSystem(dir string) bool
+}
+
+// Machine is what does not change while the machine is up.
+type Machine struct {
+	ID, SystemUUID, BootID string
+	Kernel, OS             string
+	CPUs, Cores, Sockets   int64
+	MemoryBytes, SwapBytes uint64
+}
+
+// Sample is the machine's use at one moment.
+type Sample struct {
+	At                                                 time.Time
+	CPUNanos                                           uint64 // all processors together, growing
+	MemoryAvailable, MemoryUsed, WorkingSet, MemoryRSS uint64 // bytes
+	Faults, MajorFaults                                uint64
+	Swap, SwapTotal                                    uint64 // bytes in use, and in all
+	Processes, MaxProcesses                            int64
+	Pressure                                           usage.Pressure
+}
+
+// Places are directories and cgroups of the node.
+type Places struct {
+	Root    string               // the kubelet's directory; its file system is the node's
+	Logs    string               // of Pods
+	Pods    string               // cgroup of all Pods
+	PodPath func(*v1.Pod) string // cgroup of one
+}
+
+// Deps are what a Collector stands on. All are required but Images.
+type Deps struct {
+	NodeName string
+	Started  time.Time // of the node
+	List     func() []*v1.Pod
+	Runtime  Runtime
+	Images   Images // nil: the summary has no image file system
+	Cgroups  Cgroups
+	Host     Host
+	Machine  Machine
+	Places   Places
+	DiskAge  time.Duration // how old sizes of volumes may be: volumeStatsAggPeriod; 0 is a minute, negative leaves volumes out
+}
