@@ -232,6 +232,20 @@ func (f Probed) Line() string {
 	return s
 }
 
+// Resized says that a container, or the Pod as a whole, was given another size while it runs.
+type Resized struct {
+	Container string `json:"container,omitempty"` // empty for the Pod's cgroup
+	To        string `json:"to"`                  // requests and limits in words
+}
+
+// Line prints the new size.
+func (f Resized) Line() string {
+	if f.Container == "" {
+		return "the Pod has a new size: " + f.To
+	}
+	return "container " + f.Container + " has a new size: " + f.To
+}
+
 // ConditionChanged is a change of one Pod condition.
 type ConditionChanged struct {
 	Type    string `json:"type"`

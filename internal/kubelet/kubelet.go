@@ -104,7 +104,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		},
 	})
 	k.pool = podworker.New(podworker.Deps{
-		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(),
+		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(), Resize: k.mayResize, Grants: podexec.Ledger{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events: k.events, Journal: o.Journal,
 	})
@@ -114,6 +114,11 @@ const userAgent = "kube-probe/1.37"
 
 func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) *reason.Refusal {
 	return admit.Admit(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls})
+}
+
+func (k *Kubelet) mayResize(r admit.Resize, others []*v1.Pod) *reason.Refusal {
+	c := k.o.Config
+	return admit.MayResize(r, k.node.object(), others, admit.Policies{CPU: c.CPUManagerPolicy, Memory: c.MemoryManagerPolicy, Swap: c.MemorySwap.SwapBehavior == "LimitedSwap"})
 }
 
 func (k *Kubelet) nodeView(pod *v1.Pod) volume.NodeView {

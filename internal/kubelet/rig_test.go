@@ -39,6 +39,7 @@ type rig struct {
 	events *told
 	stop   func()
 	k      *kubelet.Kubelet
+	with   func(*kubelet.Options) // what is different this time; nil: nothing
 }
 
 // in runs a story in virtual time.
@@ -50,18 +51,7 @@ func in(t *testing.T, story func(r *rig)) {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, root: root, groups: &groups{has: map[string]bool{}}, facts: &facts{}, events: &told{}}
-		r.fake, err = crifake.Start(crifake.Options{Dir: filepath.Join(root, "cri"), InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}, Registry: []crifake.Image{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.api = fake.NewClientset(&v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "n1"},
-			Status: v1.NodeStatus{
-				Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("110")},
-				Capacity:    v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi")},
-			},
-		})
+		r := newRig(t, root)
 		r.start()
 		defer r.fake.Close()
 		defer func() { r.stop() }()
@@ -69,8 +59,33 @@ func in(t *testing.T, story func(r *rig)) {
 	})
 }
 
-// start begins a kubelet; stop ends it as a kill would: containers go on.
+func newRig(t *testing.T, root string) *rig {
+	t.Helper()
+	r := &rig{t: t, root: root, groups: &groups{has: map[string]bool{}}, facts: &facts{}, events: &told{}}
+	var err error
+	r.fake, err = crifake.Start(crifake.Options{Dir: filepath.Join(root, "cri"), InMemory: true, Images: []crifake.Image{{Names: []string{"busybox:1"}}}, Registry: []crifake.Image{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.api = fake.NewClientset(&v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"},
+		Status: v1.NodeStatus{
+			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("110")},
+			Capacity:    v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("4Gi")},
+		},
+	})
+	return r
+}
+
+// start begins a kubelet and lets it come to rest.
 func (r *rig) start() {
+	r.t.Helper()
+	r.begin()
+	synctest.Wait()
+}
+
+// begin begins a kubelet; stop ends it as a kill would: containers go on.
+func (r *rig) begin() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer(), Journal: r.facts})
@@ -78,12 +93,16 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	none := ""
-	k, err := kubelet.New(kubelet.Options{
+	o := kubelet.Options{
 		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(), RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),
 		HostIPs: func() []string { return []string{"192.0.2.1"} }, Ports: kubelet.Ports{Cgroups: r.groups, Mounts: mount.Plain{}},
 		Config: &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
 		Resources: kubeletresource.Options{CFSQuota: true},
-	})
+	}
+	if r.with != nil {
+		r.with(&o)
+	}
+	k, err := kubelet.New(o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -97,7 +116,6 @@ func (r *rig) start() {
 		}
 		client.Close()
 	}
-	synctest.Wait()
 }
 
 // pass lets time go by.
@@ -155,15 +173,42 @@ func box(name, script string) v1.Container {
 
 // groups is a cgroup tree in memory.
 type groups struct {
-	mu  sync.Mutex
-	has map[string]bool
+	mu    sync.Mutex
+	has   map[string]bool
+	given map[string][]string // memory and quota, by the last element of the path
 }
 
-func (g *groups) Ensure(p string, _ kubeletresource.Values) error {
+func (g *groups) Ensure(p string, v kubeletresource.Values) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.has[p] = true
+	if v.Memory != nil || v.Quota != nil {
+		text := ""
+		if v.Memory != nil {
+			text += fmt.Sprintf("memory=%d", *v.Memory)
+		}
+		if v.Quota != nil {
+			text += fmt.Sprintf(" quota=%d", *v.Quota)
+		}
+		if g.given == nil {
+			g.given = map[string][]string{}
+		}
+		g.given[path.Base(p)] = append(g.given[path.Base(p)], text)
+	}
 	return nil
+}
+
+// log is what a cgroup was given, one after another.
+func (g *groups) log(name string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return strings.Join(g.given[name], "; ")
+}
+
+func (g *groups) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.given = nil
 }
 
 func (g *groups) Remove(p string) error {

@@ -111,6 +111,7 @@ func (k *Kubelet) sweeps(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	k.pool.Reconsider()
 	for {
 		if err := k.sweep(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns")

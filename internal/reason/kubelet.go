@@ -11,6 +11,10 @@ const (
 	FailedRelease          Code = "FailedRelease"            // volumes, cgroup or records could not be removed
 	FailedCgroup           Code = "FailedCreatePodContainer" // the Pod's cgroup could not be made
 
+	ResizeDeferred   Code = "Deferred"    // the node has no room for the new size now
+	ResizeInfeasible Code = "Infeasible"  // the new size can never be had on this node
+	ResizeError      Code = "ResizeError" // the runtime or a cgroup did not take the new size
+
 	AdmitOS           Code = "PodOSNotSupported"
 	AdmitOSSelector   Code = "PodOSSelectorNodeLabelDoesNotMatch"
 	AdmitSysctl       Code = "SysctlForbidden"

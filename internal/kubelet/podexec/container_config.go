@@ -32,11 +32,6 @@ func (c *call) containerConfig(ctx context.Context, m podplan.Member, a podplan.
 	if err != nil {
 		return nil, err
 	}
-	node := resource.Node{}
-	if cap := c.h.d.Node.Capacity(); cap != nil {
-		node.MemoryBytes = cap.Memory().Value()
-	}
-	node.Allocatable = c.h.d.Node.Allocatable()
 	lookup := env.lookup()
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: m.Name, Attempt: uint32(a.Attempt)},
@@ -55,7 +50,7 @@ func (c *call) containerConfig(ctx context.Context, m podplan.Member, a podplan.
 		Tty:         m.TTY,
 		StopSignal:  stopSignal(m),
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       resource.ForContainer(c.pod, m.Container, node, c.h.d.Node.Resources),
+			Resources:       resource.ForContainer(c.pod, m.Container, c.nodeSizes(), c.h.d.Node.Resources),
 			SecurityContext: security,
 		},
 	}, nil
@@ -107,4 +102,13 @@ func stopSignal(m podplan.Member) runtimeapi.Signal {
 		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT
 	}
 	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+string(*m.Lifecycle.StopSignal)])
+}
+
+// nodeSizes is what a container's values depend on besides its Pod.
+func (c *call) nodeSizes() resource.Node {
+	n := resource.Node{Allocatable: c.h.d.Node.Allocatable()}
+	if capacity := c.h.d.Node.Capacity(); capacity != nil {
+		n.MemoryBytes = capacity.Memory().Value()
+	}
+	return n
 }

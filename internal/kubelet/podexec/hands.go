@@ -50,6 +50,7 @@ type call struct {
 	seen    podplan.Observed
 	bench   *bench
 	hooking func(container string, runs bool)
+	applied podplan.Applied
 	images  map[string]*runtimeapi.ImageSpec // of the image volumes that the container being started mounts, by volume
 }
 
@@ -57,12 +58,13 @@ type call struct {
 type Job struct {
 	Pod     *v1.Pod
 	Seen    podplan.Observed                  // on which the actions were decided
+	Applied podplan.Applied                   // sizes that are in force
 	Hooking func(container string, runs bool) // told when a container's postStart hook begins, and when it has succeeded
 }
 
 // Do performs one action.
 func (h *Hands) Do(ctx context.Context, j Job, a podplan.Action) error {
-	c := &call{h: h, pod: j.Pod, seen: j.Seen, bench: h.bench(j.Pod.UID), hooking: j.Hooking}
+	c := &call{h: h, pod: j.Pod, seen: j.Seen, applied: j.Applied, bench: h.bench(j.Pod.UID), hooking: j.Hooking}
 	switch a := a.(type) {
 	case podplan.Furnish:
 		return c.furnish(ctx)
@@ -76,6 +78,8 @@ func (h *Hands) Do(ctx context.Context, j Job, a podplan.Action) error {
 		return c.start(ctx, a)
 	case podplan.Stop:
 		return c.stop(ctx, a)
+	case podplan.Resize:
+		return c.resize(ctx, a)
 	case podplan.RemoveContainer:
 		return c.removeContainer(ctx, a)
 	case podplan.Release:

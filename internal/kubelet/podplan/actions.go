@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Action is one thing to do. The set is sealed: Furnish, CreateSandbox, StopSandbox, RemoveSandbox, Start, Stop, RemoveContainer, Release.
+// Action is one thing to do. The set is sealed: Furnish, CreateSandbox, StopSandbox, RemoveSandbox, Start, Stop, Resize, RemoveContainer, Release.
 type Action interface {
 	Line() string // for people and transcripts
 	action()
@@ -65,6 +65,15 @@ type Kill struct {
 // Stop stops containers side by side.
 type Stop struct{ Kills []Kill }
 
+// Resize gives running containers the sizes that the Pod's spec has. The Pod's cgroup is widened before and, if Settle says so, brought to its own size after.
+type Resize struct {
+	Containers []Sized
+	Settle     bool
+}
+
+// Sized is a container that gets its new size.
+type Sized struct{ ID, Name string }
+
 // RemoveContainer forgets a container that has ended, or one that was never started.
 type RemoveContainer struct{ ID, Name string }
 
@@ -77,6 +86,7 @@ func (StopSandbox) action()     {}
 func (RemoveSandbox) action()   {}
 func (Start) action()           {}
 func (Stop) action()            {}
+func (Resize) action()          {}
 func (RemoveContainer) action() {}
 func (Release) action()         {}
 
@@ -117,6 +127,21 @@ func (a Stop) Line() string {
 		parts = append(parts, s)
 	}
 	return "stop " + strings.Join(parts, ", ") + ": " + a.Kills[0].Cause
+}
+
+// Line prints the action.
+func (a Resize) Line() string {
+	var names []string
+	for _, c := range a.Containers {
+		names = append(names, c.Name)
+	}
+	switch {
+	case len(names) == 0 && a.Settle:
+		return "resize the Pod"
+	case len(names) == 0:
+		return "widen the Pod"
+	}
+	return "resize " + strings.Join(names, ", ")
 }
 
 // Line prints the action.

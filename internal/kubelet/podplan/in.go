@@ -19,6 +19,8 @@ type In struct {
 	Tries  map[string]Try    // what failed lately, by container name, or SandboxTry, FurnishTry, ReleaseTry
 	Limits Limits
 	Now    time.Time
+
+	Applied Applied // what runs have really been given, while that may differ from the spec
 }
 
 // End is a wish that the Pod end.
@@ -54,6 +56,7 @@ const (
 	FurnishTry = "/furnish"
 	StopTry    = "/stop"
 	ReleaseTry = "/release"
+	ResizeTry  = "/resize"
 )
 
 // Limits are the times of back-offs; the zero value means upstream's.

@@ -30,6 +30,7 @@ func Next(in In) Plan {
 	if !sandbox(in, &p) {
 		return p
 	}
+	resize(in, &p)
 	starts(in, &p)
 	if len(p.Do) == 0 {
 		forget(in, &p)
@@ -95,7 +96,7 @@ func leftIn(in In, sandbox string) []Kill {
 // sick finds running containers that a probe has given up, whose definition changed, or whose state the runtime does not know, and says how they are
 // replaced. A container whose back-off has time left is only stopped.
 func sick(in In, p *Plan) (kills []Kill, then []Action) {
-	box := in.Seen.Sandbox()
+	box, wide := in.Seen.Sandbox(), false
 	for _, m := range Members(in.Pod) {
 		if box == nil || m.Kind == Ephemeral || m.Kind == Init {
 			continue
@@ -108,9 +109,14 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 		if cause == "" {
 			continue
 		}
-		again := cause == "changed" || Restarts(in.Pod, m, 1)
+		again := cause == "changed" || cause == resized || Restarts(in.Pod, m, 1)
 		last := !again && lastToRun(in, m.Name)
 		switch {
+		case cause == resized:
+			if !wide {
+				wide = true
+				then = append(then, Resize{})
+			}
 		case again:
 			text += ", will be restarted"
 		case last:
@@ -140,6 +146,8 @@ func lastToRun(in In, name string) bool {
 	return true
 }
 
+const resized = "resize" // the cause of stopping a container that is restarted for its new size
+
 // complaint says what is wrong with a running container: the Killing event's text, the cause, and the grace it gets.
 func complaint(in In, m Member, c *Container) (text, cause string, grace time.Duration) {
 	who, grace := "Container "+m.Name, Grace(in.Pod)
@@ -161,6 +169,8 @@ func complaint(in In, m Member, c *Container) (text, cause string, grace time.Du
 			grace = time.Duration(*s.TerminationGracePeriodSeconds) * time.Second
 		}
 		return who + " failed startup probe", "startup probe failed", grace
+	case in.anew(m):
+		return "Container " + m.Name + " resize requires restart", resized, grace
 	}
 	return "", "", 0
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // Owned are the conditions the kubelet writes; all others are passed through.
-var Owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled}
+var Owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress}
 
 // conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the one shown.
 func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
@@ -31,6 +31,9 @@ func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 		if !slices.Contains(Owned, c.Type) {
 			out = append(out, c)
 		}
+	}
+	for _, c := range resizes(in, s.Phase) {
+		out = append(out, dated(in, c))
 	}
 	all := containersReady(in, s, phase)
 	for _, c := range []v1.PodCondition{
@@ -160,4 +163,20 @@ func disrupted(in In, s *v1.PodStatus) {
 	})
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(old v1.PodCondition) bool { return old.Type == c.Type })
 	s.Conditions = append(s.Conditions, c)
+}
+
+// resizes are the conditions of a resize that waits or is under way; a Pod that has ended has none.
+func resizes(in In, phase v1.PodPhase) []v1.PodCondition {
+	if phase == v1.PodFailed || phase == v1.PodSucceeded {
+		return nil
+	}
+	var out []v1.PodCondition
+	add := func(t v1.PodConditionType, r *Resize) {
+		if r != nil {
+			out = append(out, v1.PodCondition{Type: t, Status: v1.ConditionTrue, Reason: r.Reason, Message: r.Message, ObservedGeneration: r.Generation})
+		}
+	}
+	add(v1.PodResizePending, in.Sizes.Pending)
+	add(v1.PodResizeInProgress, in.Sizes.Running)
+	return out
 }

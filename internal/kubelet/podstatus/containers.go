@@ -68,7 +68,7 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	st.Image, st.ImageID, st.ContainerID = cmp.Or(c.Image.Name, m.Image), c.Image.Ref, in.containerID(c)
 	st.User = c.Uses.User
 	if m.Kind != podplan.Ephemeral {
-		resources(m, &st)
+		resources(in, m, c, &st)
 	}
 	if before := in.Seen.Previous(c); before != nil && before.State == podplan.Exited {
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(before)}
@@ -161,14 +161,21 @@ func (in In) containerID(c *podplan.Container) string {
 	return in.Node.Runtime + "://" + c.ID
 }
 
-func resources(m podplan.Member, st *v1.ContainerStatus) {
+// resources shows what a container was granted and, while it runs, what it really runs with.
+func resources(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	st.Resources = &v1.ResourceRequirements{}
+	real, known := in.Sizes.Applied[m.Name]
+	if !known || c.State != podplan.Running {
+		real = m.Resources
+	}
 	if len(m.Resources.Requests) > 0 {
 		st.AllocatedResources = m.Resources.Requests.DeepCopy()
-		st.Resources.Requests = m.Resources.Requests.DeepCopy()
 	}
-	if len(m.Resources.Limits) > 0 {
-		st.Resources.Limits = m.Resources.Limits.DeepCopy()
+	if len(real.Requests) > 0 {
+		st.Resources.Requests = real.Requests.DeepCopy()
+	}
+	if len(real.Limits) > 0 {
+		st.Resources.Limits = real.Limits.DeepCopy()
 	}
 	st.Resources.Claims = slices.Clone(m.Resources.Claims)
 }

@@ -26,6 +26,20 @@ type In struct {
 	Refusal *reason.Refusal // admission's
 	Node    Node
 	Now     time.Time
+	Sizes   Sizes
+}
+
+// Sizes is what is known of resizes.
+type Sizes struct {
+	Applied podplan.Applied // what runs have really been given; Pod's spec has what was granted
+	Pending *Resize         // a wish that was not granted; nil for none
+	Running *Resize         // a grant that is not yet in force; nil for none
+}
+
+// Resize is the state of a resize: reason and message of its condition, and the generation of the spec that asked for it.
+type Resize struct {
+	Reason, Message string
+	Generation      int64
 }
 
 // Why is the reason and message of a waiting container.
@@ -68,7 +82,7 @@ func Generate(in In) v1.PodStatus {
 	if victim {
 		disrupted(in, &s)
 	}
-	podResources(in.Pod, &s)
+	podResources(in, &s)
 	return s
 }
 
@@ -219,15 +233,16 @@ func tried(in In) bool {
 }
 
 // podResources shows what the Pod as a whole was given: all of it as allocated, as resources only what its cgroup holds.
-func podResources(pod *v1.Pod, s *v1.PodStatus) {
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{ExcludeOverhead: true})
-	limits := resource.PodLimits(pod, resource.PodResourcesOptions{ExcludeOverhead: true})
+func podResources(in In, s *v1.PodStatus) {
+	requests := resource.PodRequests(in.Pod, resource.PodResourcesOptions{ExcludeOverhead: true})
 	s.Resources = &v1.ResourceRequirements{}
 	s.AllocatedResources = nil
 	if len(requests) > 0 {
 		s.AllocatedResources = requests
 	}
-	s.Resources.Requests, s.Resources.Limits = inCgroup(requests), inCgroup(limits)
+	real := in.Sizes.Applied.On(in.Pod)
+	s.Resources.Requests = inCgroup(resource.PodRequests(real, resource.PodResourcesOptions{ExcludeOverhead: true}))
+	s.Resources.Limits = inCgroup(resource.PodLimits(real, resource.PodResourcesOptions{ExcludeOverhead: true}))
 }
 
 // inCgroup are those resources that cgroups account for: CPU, memory and huge pages; nil when there are none.

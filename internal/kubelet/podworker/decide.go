@@ -31,6 +31,10 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 	plan := podplan.Next(in)
 	w.life.waits = w.waiting(in, plan)
 	w.tellStatus(in, wish)
+	if w.life.size.settled {
+		w.life.size.settled = false
+		w.pool.settle() // a Pod that has become smaller leaves room
+	}
 	w.say(in, plan)
 	if plan.Done && !w.life.over {
 		w.life.over = true
@@ -64,7 +68,7 @@ func (w *worker) in(wish *Wish, now time.Time) podplan.In {
 	in := podplan.In{
 		Pod: pod, Seen: podstatus.Remember(w.marked(w.life.seen), pod.Status), Facts: w.life.facts, End: wish.End,
 		Remove: wish.End != nil && (wish.Gone || pod.DeletionTimestamp != nil),
-		Tries:  w.life.tries, Limits: w.pool.d.Limits, Now: now,
+		Tries:  w.life.tries, Limits: w.pool.d.Limits, Now: now, Applied: w.life.size.granted.Applied,
 	}
 	in.Health = w.health(in)
 	return in
@@ -77,6 +81,8 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 		w.accept(ctx, wish, in)
 	}
 	in.Facts = *f
+	w.resize(ctx, wish, in)
+	w.progress(*in)
 	if end := podplan.Ending(*in); end != nil && f.StopAsked.IsZero() {
 		f.StopAsked = in.Now
 		w.life.ends.self = end.Cause == podplan.Finished && !w.life.ends.last
@@ -88,6 +94,8 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() {
 		f.AllStopped = in.Now
 		close(w.rest)
+		w.show(in.Pod)
+		w.pool.settle() // it leaves room
 	}
 	in.Facts = *f
 }
@@ -112,6 +120,8 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 	if t := in.Pod.Status.StartTime; t != nil {
 		w.life.facts.Accepted = t.Time
 	}
+	w.measure(ctx, wish.Pod, before)
+	in.Pod, in.Applied = w.pod(wish), w.life.size.granted.Applied
 	w.put(journal.Accepted{Source: wish.Source})
 	w.show(in.Pod)
 }

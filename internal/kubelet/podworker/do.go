@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -20,7 +21,7 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 	defer cancel()
 	results := make(chan result, 1)
 	hooks := make(chan hook)
-	job := podexec.Job{Pod: w.pod(wish), Seen: w.life.seen, Hooking: func(c string, runs bool) { hooks <- hook{c, runs} }}
+	job := podexec.Job{Pod: w.pod(wish), Seen: w.life.seen, Applied: w.life.size.granted.Applied, Hooking: func(c string, runs bool) { hooks <- hook{c, runs} }}
 	go func() { results <- w.perform(ctx, job, plan.Do) }()
 	for {
 		select {
@@ -30,6 +31,7 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 			w.life.fresh = w.life.fresh && r.touchedNothing()
 			clear(w.life.hooking)
 			w.account(ctx, r)
+			w.sized(job.Pod, r.done)
 			return
 		case <-w.bell:
 			w.heed()
@@ -54,7 +56,7 @@ type result struct {
 func (r result) touchedNothing() bool {
 	for _, a := range append(r.done, r.failed) {
 		switch a.(type) {
-		case podplan.Furnish, podplan.Release, nil:
+		case podplan.Furnish, podplan.Release, podplan.Resize, nil:
 		default:
 			return false
 		}
@@ -117,6 +119,29 @@ func (w *worker) account(ctx context.Context, r result) {
 	w.life.tries[name] = t
 }
 
+// sized notes which sizes the actions that were done have put in force.
+func (w *worker) sized(p *v1.Pod, done []podplan.Action) {
+	var names []string
+	for _, a := range done {
+		switch a := a.(type) {
+		case podplan.Start:
+			if a.Kind != podplan.Ephemeral {
+				names = append(names, a.Name)
+			}
+		case podplan.Resize:
+			for _, c := range a.Containers {
+				names = append(names, c.Name)
+			}
+			if a.Settle {
+				names = append(names, podplan.PodSize)
+			}
+		}
+	}
+	if len(names) > 0 {
+		w.applied(p, names...)
+	}
+}
+
 // stopped notes what the next looks have to know of containers that a plan has stopped.
 func (w *worker) stopped(kills []podplan.Kill) {
 	w.life.ends.last = slices.ContainsFunc(kills, func(k podplan.Kill) bool { return k.Last })
@@ -150,6 +175,8 @@ func tryName(a podplan.Action) string {
 		return podplan.SandboxTry
 	case podplan.Stop, podplan.StopSandbox:
 		return podplan.StopTry
+	case podplan.Resize:
+		return podplan.ResizeTry
 	}
 	return podplan.ReleaseTry
 }
@@ -164,6 +191,8 @@ func codeOf(a podplan.Action) reason.Code {
 		return reason.FailedCreatePodSandBox
 	case podplan.Stop, podplan.StopSandbox:
 		return reason.FailedStop
+	case podplan.Resize:
+		return reason.ResizeError
 	}
 	return reason.FailedRelease
 }

@@ -22,11 +22,13 @@ type Pool struct {
 	names   map[types.NamespacedName]types.UID // who holds a name on this node
 	again   map[types.UID]Wish                 // a static Pod's source has it again while it still leaves the node: it runs again after that
 	admit   sync.Mutex                         // admission looks at one Pod at a time
+	asked   map[types.UID]*asked               // wishes for other sizes
+	open    bool                               // all Pods of the node are known: wishes for other sizes are judged
 }
 
 // New returns a Pool; Start makes it work.
 func New(d Deps) *Pool {
-	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, again: map[types.UID]Wish{}}
+	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, again: map[types.UID]Wish{}, asked: map[types.UID]*asked{}}
 }
 
 // Start lets workers begin; they end with ctx. Wait waits for them.
@@ -197,11 +199,12 @@ func (p *Pool) leave(w *worker) {
 	}
 }
 
-// others are the Pods that take part of the node: admitted and not stopped.
+// others are the Pods that take part of the node: admitted, by this kubelet or the one before it, and not stopped.
 func (p *Pool) others(uid types.UID) []*v1.Pod {
 	var out []*v1.Pod
 	for _, v := range p.Views() {
-		if v.Pod.UID != uid && v.Stage > podplan.Waiting && v.Stage < podplan.Stopped {
+		waits := v.Stage == podplan.Waiting && (v.Pod.Status.StartTime == nil || pod.IsTerminal(v.Pod))
+		if v.Pod.UID != uid && !waits && v.Stage < podplan.Stopped {
 			out = append(out, v.Pod)
 		}
 	}

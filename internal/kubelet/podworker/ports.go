@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -41,6 +42,12 @@ type Statuses interface {
 	Drop(uid types.UID)
 }
 
+// Grants keep what resizes granted over restarts of the kubelet; podexec.Ledger does.
+type Grants interface {
+	Load(uid types.UID) (g podexec.Grant, ok bool, err error)
+	Save(uid types.UID, g podexec.Grant) error
+}
+
 // Prober asks containers how they are; ask.Asker is one.
 type Prober interface {
 	Sync(pod *v1.Pod, podIP string, running []ask.Running)
@@ -54,7 +61,9 @@ type Deps struct {
 	Hands    Hands
 	Statuses Statuses
 	Probes   Prober
-	Admit    func(pod *v1.Pod, others []*v1.Pod) *reason.Refusal // nil: let in
+	Admit    func(pod *v1.Pod, others []*v1.Pod) *reason.Refusal    // nil: let in
+	Resize   func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
+	Grants   Grants
 	Node     func() podstatus.Node
 	Events   *events.Recorder
 	Journal  journal.Sink

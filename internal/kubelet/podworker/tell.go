@@ -55,12 +55,12 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 	end := podplan.Ending(in)
 	s := podstatus.Generate(podstatus.In{
 		Pod: in.Pod, Seen: in.Seen, Facts: w.life.facts, End: end, Health: in.Health, Waiting: w.life.waits,
-		Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now,
+		Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now, Sizes: w.life.size.sizes(in),
 	})
 	w.changes(in.Pod.Status, s)
 	changed := w.life.told.status == nil || !equality.Semantic.DeepEqual(*w.life.told.status, s)
 	w.life.told.status = &s
-	pod := *wish.Pod
+	pod := *in.Pod
 	pod.Status = s
 	w.show(&pod)
 	if end != nil && !w.life.ends.self && w.life.facts.AllStopped.IsZero() && !anyAlive(in.Seen) {

@@ -54,6 +54,7 @@ type life struct {
 	waitOf  map[string]string        // id of the container that is said of; empty for none
 	told    told
 	ends    ends
+	size    size
 	objects bool    // volumes have to be brought up to date
 	about   *v1.Pod // whose labels and annotations they show
 	over    bool    // the plan is done: nothing is left to do for this wish
@@ -149,6 +150,7 @@ func (w *worker) leaves(wish *Wish) bool {
 		return false
 	}
 	w.pool.release(w.name, w.uid)
+	w.pool.withdraw(w.uid)
 	if !wish.Gone {
 		return false // Finish was asked for; the source will say that the Pod is gone
 	}
@@ -162,12 +164,13 @@ func (w *worker) leaves(wish *Wish) bool {
 // put states a fact about the Pod.
 func (w *worker) put(f journal.Fact) { w.pool.d.Journal.Put(w.ref, f) }
 
-// pod is the wished Pod with the newest status that was told, so that a decision does not depend on how fast the API is.
+// pod is the wished Pod with the sizes it was granted and the newest status that was told, so that a decision does not depend on how fast the API is.
 func (w *worker) pod(wish *Wish) *v1.Pod {
+	pod := w.life.size.granted.Allocated.On(wish.Pod)
 	if w.life.told.status == nil {
-		return wish.Pod
+		return pod
 	}
-	pod := *wish.Pod
-	pod.Status = w.life.told.over(wish.Pod.Status)
-	return &pod
+	out := *pod
+	out.Status = w.life.told.over(wish.Pod.Status)
+	return &out
 }

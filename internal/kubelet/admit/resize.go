@@ -1,0 +1,134 @@
+package admit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// Resize is a wish that a running Pod get other sizes.
+type Resize struct {
+	Pod       *v1.Pod // with the sizes it wants
+	Allocated *v1.Pod // the same Pod with the sizes it has been given
+	Since     time.Time
+}
+
+// Policies are the node's resource managers that stand in the way of a resize.
+type Policies struct {
+	CPU    string // cpuManagerPolicy
+	Memory string // memoryManagerPolicy
+	Swap   bool   // containers may swap
+}
+
+const static = "static"
+
+// MayResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
+// Others are all admitted Pods but this one, with what they have been given.
+func MayResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
+	no := infeasible(r, node, p)
+	if no == nil && node != nil {
+		bare := *r.Pod
+		bare.Status = v1.PodStatus{} // what it has now does not count, only what it wants
+		if no = resources(In{Pod: &bare, Node: node, Others: others}); no != nil {
+			no.Code = reason.ResizeDeferred
+		}
+	}
+	if no != nil {
+		no.By = "kubelet/admit"
+	}
+	return no
+}
+
+func infeasible(r Resize, node *v1.Node, p Policies) *reason.Refusal {
+	never := func(fix, format string, args ...any) *reason.Refusal {
+		return &reason.Refusal{Code: reason.ResizeInfeasible, Detail: fmt.Sprintf(format, args...), Fix: fix}
+	}
+	switch {
+	case pod.IsStatic(r.Pod):
+		return never("change the static Pod's file: it is made anew", "In-place resize of static-pods is not supported")
+	case p.Swap && swaps(r):
+		return never("set resizePolicy RestartContainer for memory", "In-place resize of containers with swap is not supported.")
+	}
+	if resource.QOS(r.Pod) == v1.PodQOSGuaranteed {
+		if p.CPU == static && changes(r, v1.ResourceCPU) {
+			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"%s\"", static)
+		}
+		if p.Memory == "Static" && changes(r, v1.ResourceMemory) {
+			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside Memory Manager policy \"%s\"", "Static")
+		}
+	}
+	if node == nil {
+		return nil
+	}
+	ask := fit.VectorOf(pod.Totals(r.Pod).Requests)
+	room := fit.VectorOf(node.Status.Allocatable)
+	switch {
+	case ask.Memory > room.Memory:
+		return never("ask for less, or move the Pod to a larger node", "Node didn't have enough capacity: memory, requested: %d, capacity: %d", ask.Memory, room.Memory)
+	case ask.MilliCPU > room.MilliCPU:
+		return never("ask for less, or move the Pod to a larger node", "Node didn't have enough capacity: cpu, requested: %d, capacity: %d", ask.MilliCPU, room.MilliCPU)
+	}
+	return nil
+}
+
+// changes tells whether a container's request for the resource differs.
+func changes(r Resize, name v1.ResourceName) bool {
+	want, have := pod.SizesOf(r.Pod), pod.SizesOf(r.Allocated)
+	for c, w := range want.Containers {
+		h := have.Containers[c]
+		if a, b := w.Requests[name], h.Requests[name]; a.Cmp(b) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// swaps tells whether a container whose memory request changes would go on running with swap that was measured by the old one.
+func swaps(r Resize) bool {
+	have := pod.SizesOf(r.Allocated)
+	for _, list := range [][]v1.Container{r.Pod.Spec.InitContainers, r.Pod.Spec.Containers} {
+		for i := range list {
+			a, b := list[i].Resources.Requests[v1.ResourceMemory], have.Containers[list[i].Name].Requests[v1.ResourceMemory]
+			if a.Cmp(b) != 0 && pod.ResizePolicy(&list[i], v1.ResourceMemory) != v1.RestartContainer {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Order sorts resizes by who is to be judged first: those that ask for no more than they have, then by priority, then Guaranteed Pods, then who has waited longest.
+func Order(list []Resize) {
+	slices.SortStableFunc(list, func(a, b Resize) int {
+		return cmp.Or(
+			cmp.Compare(grows(a), grows(b)),
+			cmp.Compare(pod.Priority(b.Pod), pod.Priority(a.Pod)),
+			cmp.Compare(class(a), class(b)),
+			a.Since.Compare(b.Since),
+			cmp.Compare(a.Pod.UID, b.Pod.UID),
+		)
+	})
+}
+
+func grows(r Resize) int {
+	want, have := pod.Totals(r.Pod).Requests, pod.Totals(r.Allocated).Requests
+	if want.Memory().Cmp(*have.Memory()) > 0 || want.Cpu().Cmp(*have.Cpu()) > 0 {
+		return 1
+	}
+	return 0
+}
+
+func class(r Resize) int {
+	if resource.QOS(r.Pod) == v1.PodQOSGuaranteed {
+		return 0
+	}
+	return 1
+}
