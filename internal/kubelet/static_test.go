@@ -1,0 +1,347 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
+)
+
+// rules are enough of the API's for the Pods of these tests.
+var rules = static.Rules{
+	Default: func(p *v1.Pod) {
+		p.Spec.RestartPolicy, p.Spec.DNSPolicy = v1.RestartPolicyAlways, v1.DNSDefault
+		for i := range p.Spec.Containers {
+			c := &p.Spec.Containers[i]
+			c.ImagePullPolicy, c.TerminationMessagePath, c.TerminationMessagePolicy = v1.PullIfNotPresent, "/dev/termination-log", v1.TerminationMessageReadFile
+		}
+	},
+	Validate: func(*v1.Pod) field.ErrorList { return nil },
+}
+
+// live is a node in real time with a directory of manifests.
+func live(t *testing.T, with func(*kubelet.Options)) (*rig, string) {
+	t.Helper()
+	r := newRig(t, t.TempDir())
+	dir := filepath.Join(r.root, "manifests")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	uids := atomic.Int64{}
+	r.api.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { // as the API server does
+		p := a.(clienttesting.CreateAction).GetObject().(*v1.Pod)
+		if p.UID == "" {
+			p.UID = types.UID("api-" + string(rune('a'+uids.Add(1))))
+		}
+		return false, nil, nil
+	})
+	r.with = func(o *kubelet.Options) {
+		o.Rules = rules
+		o.Config.StaticPodPath = dir
+		if with != nil {
+			with(o)
+		}
+	}
+	t.Cleanup(func() {
+		r.stop()
+		r.fake.Close()
+	})
+	return r, dir
+}
+
+func put(t *testing.T, dir, file, content string) {
+	t.Helper()
+	tmp := filepath.Join(dir, "."+file)
+	if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func manifest(name, more string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n  - name: c\n    image: busybox:1\n    command: [sh, -c, \"" + runs + "\"]\n" + more
+}
+
+// soon waits until something holds.
+func (r *rig) soon(what string, holds func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	r.t.Fatalf("%s does not come\n%s\n%s\n%s", what, r.facts.all(), r.events.all(), r.fake.Dump())
+}
+
+func (r *rig) container(name string) string {
+	p, ok := r.k.PodByName("default", name)
+	if !ok || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Running == nil {
+		return ""
+	}
+	return p.Status.ContainerStatuses[0].ContainerID
+}
+
+func (r *rig) running(name string) string {
+	r.t.Helper()
+	id := ""
+	r.soon(name+" running", func() bool { id = r.container(name); return id != "" })
+	return id
+}
+
+// row: STA-01
+// row: STA-03
+// row: STA-06
+// row: STA-07
+// row: STA-12
+// row: KSL-14
+func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, nil)
+	r.begin()
+	begun := time.Now()
+	put(t, dir, "web.yaml", manifest("web", ""))
+	put(t, dir, "api.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"api"},"spec":{"terminationGracePeriodSeconds":1,"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
+	r.running("web-n1")
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	r.running("api-n1")
+	r.soon("mirror with its status", func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	m := r.get("web-n1")
+	own, _ := r.k.PodByName("default", "web-n1")
+	if m.Spec.NodeName != "n1" || m.Annotations["kubernetes.io/config.mirror"] != string(own.UID) || m.Annotations["kubernetes.io/config.source"] != "file" || m.UID == own.UID {
+		t.Errorf("%+v", m.ObjectMeta)
+	}
+	if o := m.OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "uid-n1" || !*o[0].Controller {
+		t.Errorf("%+v", o)
+	}
+	if err := os.Remove(filepath.Join(dir, "web.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.soon("end of the mirror", func() bool { return r.get("web-n1") == nil })
+	if d := r.fake.Dump(); strings.Contains(d, "web-n1") {
+		t.Errorf("the runtime still has it:\n%s", d)
+	}
+	for _, a := range r.api.Actions() {
+		if a.GetSubresource() == "binding" {
+			t.Error("a binding was asked for")
+		}
+	}
+	r.running("api-n1")
+}
+
+// row: STA-04
+// row: STA-05
+func TestMirrorIsOneWay(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, nil)
+	put(t, dir, "web.yaml", manifest("web", ""))
+	r.begin()
+	id := r.running("web-n1")
+	r.soon("mirror", func() bool { return r.get("web-n1") != nil })
+	first := r.get("web-n1")
+	edited := first.DeepCopy()
+	edited.Labels = map[string]string{"a": "b"}
+	edited.Spec.Containers[0].Image = "other:2"
+	if _, err := r.api.CoreV1().Pods("default").Update(context.Background(), edited, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "web-n1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.soon("a new mirror, running", func() bool {
+		p := r.get("web-n1")
+		return p != nil && p.UID != first.UID && p.Status.Phase == v1.PodRunning
+	})
+	if now := r.container("web-n1"); now != id {
+		t.Errorf("container %s became %s", id, now)
+	}
+}
+
+// row: STA-08
+// row: STA-09
+func TestOnlyChangedContentRestarts(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, nil)
+	put(t, dir, "a.yaml", manifest("a", ""))
+	put(t, dir, "b.yaml", manifest("b", ""))
+	r.begin()
+	a, b := r.running("a-n1"), r.running("b-n1")
+	r.soon("mirror", func() bool { return r.get("a-n1") != nil })
+	mirror := r.get("a-n1").UID
+	put(t, dir, "b.yaml", manifest("b", "# a comment is no content\n"))
+	put(t, dir, "a.yaml", manifest("a", "    env: [{name: NEW, value: x}]\n"))
+	r.soon("another container of a", func() bool { id := r.container("a-n1"); return id != "" && id != a })
+	r.soon("another mirror of a", func() bool { p := r.get("a-n1"); return p != nil && p.UID != mirror && p.Spec.Containers[0].Env != nil })
+	if now := r.container("b-n1"); now != b {
+		t.Errorf("b: %s became %s", b, now)
+	}
+	if n := r.events.count("Stopping container c"); n != 1 {
+		t.Errorf("%d stops", n)
+	}
+}
+
+func TestBadFileHarmsNobody(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, func(o *kubelet.Options) {
+		o.Config.FileCheckFrequency.Duration = 100 * time.Millisecond
+	})
+	put(t, dir, "a.yaml", manifest("a", ""))
+	put(t, dir, "b.yaml", manifest("b", "  serviceAccountName: sa\n"))
+	put(t, dir, "c.yaml~", manifest("c", ""))
+	r.begin()
+	r.running("a-n1")
+	r.soon("word of the bad file", func() bool {
+		return strings.Contains(r.facts.all(), "b.yaml: static pods may not reference serviceaccounts")
+	})
+	put(t, dir, "b.yaml", manifest("b", ""))
+	r.running("b-n1")
+	put(t, dir, "b.yaml", "spec: [")
+	r.soon("the end of b, whose file stays bad", func() bool { _, ok := r.k.PodByName("default", "b-n1"); return !ok })
+	if len(r.k.Pods()) != 1 {
+		t.Errorf("%d Pods", len(r.k.Pods()))
+	}
+}
+
+// row: STA-02
+func TestStaticContainerIsRestarted(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, nil)
+	put(t, dir, "a.yaml", strings.Replace(manifest("a", ""), runs, "exit 1", 1))
+	r.begin()
+	r.soon("a restart", func() bool { return r.events.count("Started: ") >= 2 })
+	p, _ := r.k.PodByName("default", "a-n1")
+	if p.Status.ContainerStatuses[0].RestartCount != 1 {
+		t.Errorf("%+v", p.Status.ContainerStatuses[0])
+	}
+}
+
+// row: KSL-15
+// row: KSL-16
+func TestPodsOfAURL(t *testing.T) {
+	t.Parallel()
+	answer, asked := atomic.Value{}, atomic.Int64{}
+	answer.Store(manifest("one", ""))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		asked.Add(1)
+		if q.Header.Get("X-Key") != "k" {
+			http.Error(w, "who are you", http.StatusForbidden)
+			return
+		}
+		_, _ = w.Write([]byte(answer.Load().(string)))
+	}))
+	defer s.Close()
+	r, _ := live(t, func(o *kubelet.Options) {
+		o.Config.StaticPodPath = ""
+		o.Config.StaticPodURL, o.Config.StaticPodURLHeader = s.URL, map[string][]string{"X-Key": {"k"}}
+		o.Config.HTTPCheckFrequency.Duration = 50 * time.Millisecond
+	})
+	r.begin()
+	one := r.running("one-n1")
+	if p, _ := r.k.PodByName("default", "one-n1"); p.Annotations["kubernetes.io/config.source"] != "http" || len(p.Spec.Tolerations) != 0 {
+		t.Errorf("%+v", p)
+	}
+	indent := func(m string) string { return "- " + strings.ReplaceAll(strings.TrimSpace(m), "\n", "\n  ") + "\n" }
+	answer.Store("apiVersion: v1\nkind: PodList\nitems:\n" + indent(manifest("one", "")) + indent(manifest("two", "")))
+	r.running("two-n1")
+	if now := r.container("one-n1"); now != one {
+		t.Errorf("%s became %s", one, now)
+	}
+	answer.Store("not a Pod")
+	before := asked.Load()
+	r.soon("more questions", func() bool { return asked.Load() > before+2 })
+	if r.container("one-n1") == "" || r.container("two-n1") == "" {
+		t.Error("a bad answer ended Pods")
+	}
+	answer.Store("apiVersion: v1\nkind: PodList\nitems: []\n")
+	r.soon("the end of both", func() bool { return len(r.k.Pods()) == 0 })
+}
+
+func TestWithoutAnAPIServer(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, func(o *kubelet.Options) { o.Standalone = true })
+	r.api.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		t.Errorf("asked for %s %s", a.GetVerb(), a.GetResource().Resource)
+		return true, nil, errors.New("nobody there")
+	})
+	put(t, dir, "a.yaml", manifest("a", ""))
+	r.begin()
+	id := r.running("a-n1")
+	r.stop()
+	r.begin()
+	r.soon("the same container", func() bool { return r.container("a-n1") == id })
+}
+
+func TestAPIServerAwayAtStart(t *testing.T) {
+	t.Parallel()
+	away := atomic.Bool{}
+	r, dir := live(t, nil)
+	r.api.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return away.Load(), nil, errors.New("no connection")
+	})
+	r.api.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
+		return away.Load(), nil, errors.New("no connection")
+	})
+	put(t, dir, "a.yaml", manifest("a", ""))
+	r.begin()
+	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), pod("web", box("app", runs)), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	static, web := r.running("a-n1"), r.running("web")
+	r.stop()
+	away.Store(true)
+	stops := r.fake.Count("StopContainer") + r.fake.Count("StopPodSandbox")
+	r.begin()
+	put(t, dir, "b.yaml", manifest("b", ""))
+	r.running("b-n1")
+	if now := r.container("a-n1"); now != static {
+		t.Errorf("%s became %s", static, now)
+	}
+	if n := r.fake.Count("StopContainer") + r.fake.Count("StopPodSandbox"); n != stops {
+		t.Errorf("%d stops while the API server is away", n-stops)
+	}
+	away.Store(false)
+	r.soon("web again", func() bool { return r.container("web") == web })
+	r.soon("the mirror of b", func() bool { p := r.get("b-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	if n := r.fake.Count("StopContainer") + r.fake.Count("StopPodSandbox"); n != stops {
+		t.Errorf("%d stops", n-stops)
+	}
+}
+
+// row: KSL-19
+func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, nil)
+	put(t, dir, "a.yaml", manifest("a", ""))
+	r.begin()
+	id := r.running("a-n1")
+	r.soon("mirror", func() bool { return r.get("a-n1") != nil })
+	other := pod("a-n1", box("other", runs))
+	other.UID = "another"
+	if err := r.api.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), other, "default"); err != nil {
+		t.Fatal(err)
+	}
+	r.soon("word of it", func() bool { return strings.Contains(r.facts.all(), "an older Pod of this name to leave the node") })
+	if now := r.container("a-n1"); now != id {
+		t.Errorf("%s became %s", id, now)
+	}
+}
