@@ -172,6 +172,7 @@ func (n *nodeRole) build() (*parts, error) {
 		HostIPs:   func() []string { return []string{p.nodeIP} },
 		Resources: kubeletresource.Options{Root: p.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config)},
 		Journal:   n.journal,
+		Rules:     podRules(),
 		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Probing: n.engine.client.Probing()},
 	})
 	if err != nil {
