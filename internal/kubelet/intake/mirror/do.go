@@ -251,7 +251,6 @@ func (k *Keeper) round(ctx context.Context) (wait time.Duration) {
 		e := k.name(t.name)
 		if err == nil {
 			e.delay = 0
-			e.after = time.Now().Add(10 * time.Second) // the watch tells what came of it; if not, it is looked at again
 		} else {
 			e.delay = min(max(2*e.delay, 250*time.Millisecond), 30*time.Second)
 			e.after = time.Now().Add(e.delay)
@@ -259,8 +258,8 @@ func (k *Keeper) round(ctx context.Context) (wait time.Duration) {
 				klog.FromContext(ctx).Error(err, "Cannot keep the mirror of a static Pod true, trying again", "pod", klog.KRef(t.name.Namespace, t.name.Name), "after", e.delay)
 			}
 		}
-		if left := time.Until(e.after); wait == 0 || left < wait {
-			wait = max(left, time.Millisecond)
+		if left := max(time.Until(e.after), time.Millisecond); wait == 0 || left < wait {
+			wait = left
 		}
 		k.mu.Unlock()
 	}
@@ -294,12 +293,16 @@ func (k *Keeper) due(wait *time.Duration) []todo {
 		if act == Delete {
 			t.pod = s.Mirror
 		}
+		e.after = time.Now().Add(unseenFor) // before the act: the watch may tell what came of it while it is done
 		out = append(out, t)
 	}
 	return out
 }
 
-const timeout = 10 * time.Second
+const (
+	timeout   = 10 * time.Second // of one call
+	unseenFor = 10 * time.Second // how long the watch may take to tell what came of an act before it is done again
+)
 
 func (k *Keeper) do(ctx context.Context, t todo) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
