@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"k8s.io/kube-scheduler/framework"
-
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -25,12 +23,12 @@ func (r *Ruling) Fact() journal.Ruled {
 	if r.End != nil && r.Visited == 0 {
 		f.By = r.End.Plugin()
 	}
-	full, best := len(r.no), len(r.feasible)
+	full, best := r.refused(), r.Feasible()
 	if r.Nodes() > Many {
 		full, best = min(full, Full), min(best, Best)
 	}
 	f.Refusals, f.Scores = r.Refusals(full), r.Scores(best)
-	if full < len(r.no) {
+	if full < r.refused() {
 		f.Counted = r.counted(full)
 	}
 	return f
@@ -38,6 +36,9 @@ func (r *Ruling) Fact() journal.Ruled {
 
 // Refusals explains the first n refusals, in the order of the snapshot.
 func (r *Ruling) Refusals(n int) []journal.NodeRefusal {
+	if r.class != nil {
+		return r.class.refusals(r.ctx, r, n)
+	}
 	explainers := map[string]Explainer{}
 	for _, p := range r.judges.Filter {
 		if e, ok := p.(Explainer); ok {
@@ -46,36 +47,48 @@ func (r *Ruling) Refusals(n int) []journal.NodeRefusal {
 	}
 	out := make([]journal.NodeRefusal, 0, min(n, len(r.no)))
 	for _, no := range r.no[:min(n, len(r.no))] {
-		entry := journal.NodeRefusal{Node: no.node.Node().Name, Plugin: no.status.Plugin(), Code: no.status.Code().String(), Messages: no.status.Reasons()}
-		if e := explainers[entry.Plugin]; e != nil {
-			why := e.Explain(r.ctx, r.State, r.Pod, no.node)
-			entry.Reason, entry.Detail, entry.Fix, entry.Short = string(why.Code), why.Detail, why.Fix, why.Short
-		}
-		out = append(out, entry)
+		out = append(out, r.explain(explainers[no.status.Plugin()], no))
 	}
 	return out
 }
 
+func (r *Ruling) explain(e Explainer, no refusal) journal.NodeRefusal {
+	entry := journal.NodeRefusal{Node: no.node.Node().Name, Plugin: no.status.Plugin(), Code: no.status.Code().String(), Messages: no.status.Reasons()}
+	if e != nil {
+		why := e.Explain(r.ctx, r.State, r.Pod, no.node)
+		entry.Reason, entry.Detail, entry.Fix, entry.Short = string(why.Code), why.Detail, why.Fix, why.Short
+	}
+	return entry
+}
+
 // counted sums up the refusals from the given one on, by plugin and reasons, the most frequent first.
 func (r *Ruling) counted(from int) []journal.CountedRefusal {
-	index := map[*framework.Status]int{}
 	byText := map[string]int{}
 	var out []journal.CountedRefusal
-	for _, no := range r.no[from:] {
-		i, known := index[no.status]
+	for _, t := range r.tallyFrom(from) {
+		key := t.status.Plugin() + "\x00" + t.status.Message()
+		i, known := byText[key]
 		if !known {
-			key := no.status.Plugin() + "\x00" + no.status.Message()
-			if i, known = byText[key]; !known {
-				i = len(out)
-				byText[key] = i
-				out = append(out, journal.CountedRefusal{Plugin: no.status.Plugin(), Code: no.status.Code().String(), Messages: no.status.Reasons()})
-			}
-			index[no.status] = i
+			i = len(out)
+			byText[key] = i
+			out = append(out, journal.CountedRefusal{Plugin: t.status.Plugin(), Code: t.status.Code().String(), Messages: t.status.Reasons()})
 		}
-		out[i].Nodes++
+		out[i].Nodes += t.nodes
 	}
-	slices.SortStableFunc(out, func(a, b journal.CountedRefusal) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	slices.SortStableFunc(out, func(a, b journal.CountedRefusal) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), slices.Compare(a.Messages, b.Messages))
+	})
 	return out
+}
+
+// tallyFrom counts equal statuses of the refusals from the given one on.
+func (r *Ruling) tallyFrom(from int) []tallied {
+	if r.class == nil {
+		rest := *r
+		rest.no = r.no[from:]
+		return rest.tally()
+	}
+	return r.class.tallyFrom(from)
 }
 
 // Scores gives the n best nodes with every plugin's opinion, the winner first; nothing when there was nothing to compare.
@@ -85,6 +98,9 @@ func (r *Ruling) Scores(n int) []journal.NodeScore {
 			return nil
 		}
 		return []journal.NodeScore{{Node: r.Winner}}
+	}
+	if r.class != nil {
+		return r.class.scores(r, n)
 	}
 	order := r.bestFirst(n)
 	out := make([]journal.NodeScore, 0, len(order))

@@ -59,3 +59,7 @@ func pod(name, cpu, memory string, change ...func(*v1.Pod)) *v1.Pod {
 }
 
 func quantity(n int) *resource.Quantity { return resource.NewQuantity(int64(n), resource.DecimalSI) }
+
+func limit(pods int) func(*v1.Node) {
+	return func(n *v1.Node) { n.Status.Allocatable[v1.ResourcePods] = *quantity(pods) }
+}

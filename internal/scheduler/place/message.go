@@ -30,26 +30,35 @@ func (r *Ruling) Message() string {
 }
 
 func (r *Ruling) countReasons() []string {
-	statuses := make([]*framework.Status, len(r.no))
-	for i, n := range r.no {
-		statuses[i] = n.status
+	times := map[string]int{}
+	for _, t := range r.tally() {
+		count(times, t.status, t.nodes)
 	}
-	return CountReasons(statuses, r.absent, r.Nodes()-len(r.no))
+	if absentees := r.Nodes() - r.refused(); r.absent != nil && absentees > 0 {
+		count(times, r.absent, absentees)
+	}
+	return printed(times)
 }
 
 // CountReasons counts how often each reason was given and prints "count reason", sorted as strings like upstream; absent was said of the given number of nodes more.
 func CountReasons(statuses []*framework.Status, absent *framework.Status, absentees int) []string {
 	times := map[string]int{}
 	for _, s := range statuses {
-		for _, reason := range s.Reasons() {
-			times[reason]++
-		}
+		count(times, s, 1)
 	}
 	if absent != nil && absentees > 0 {
-		for _, reason := range absent.Reasons() {
-			times[reason] += absentees
-		}
+		count(times, absent, absentees)
 	}
+	return printed(times)
+}
+
+func count(times map[string]int, s *framework.Status, nodes int) {
+	for _, reason := range s.Reasons() {
+		times[reason] += nodes
+	}
+}
+
+func printed(times map[string]int) []string {
 	out := make([]string, 0, len(times))
 	for reason, n := range times {
 		out = append(out, fmt.Sprintf("%d %s", n, reason))

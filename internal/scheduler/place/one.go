@@ -27,6 +27,8 @@ type In struct {
 	Pick      func(n int) int                       // chooses among n nodes that share the top score; nil: the first
 	Time      func(point string) (stop func())      // stop watch around an extension point; nil: none
 	Boards    *Boards                               // memory reused from ruling to ruling; nil: new
+	Memory    *Memory                               // columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
+	Promised  []string                              // nodes that Nominated has Pods for; read with a Memory only, which is not used when it is nil but Nominated is not
 }
 
 // Sample says how many feasible nodes are enough. The zero value looks at every node.
@@ -77,16 +79,22 @@ func One(ctx context.Context, in In) *Ruling {
 		in.Boards = &Boards{}
 	}
 	in.State.Write(worldKey, worldNote{in.World})
-	c := &cycle{In: in, ctx: ctx, nodes: in.World.All()}
+	c := &cycle{In: in, ctx: ctx}
 	c.ruling = &Ruling{Pod: in.Pod, State: in.State, Rejectors: sets.Set[string]{}, Pending: sets.Set[string]{},
 		outcome: outcome{ctx: ctx, world: in.World, judges: in.Judges, no: in.Boards.no[:0]}}
 	defer func() { in.Boards.no = c.ruling.no }()
-	if len(c.nodes) == 0 {
+	if in.World.Len() == 0 {
 		c.ruling.End = framework.NewStatus(framework.UnschedulableAndUnresolvable).WithError(ErrNoNodes)
 		for _, f := range in.Judges.Filter {
 			c.ruling.Rejectors.Insert(f.Name()) // whichever of them wakes for a new node
 		}
 		return c.ruling
+	}
+	if c.Memory != nil && c.remember() {
+		return c.ruling
+	}
+	if c.nodes == nil {
+		c.nodes = in.World.All()
 	}
 	if !c.preFilter() || !c.filter() || !c.preScore() || !c.score() {
 		return c.ruling
@@ -103,6 +111,7 @@ type cycle struct {
 	ruling *Ruling
 
 	feasible []framework.NodeInfo
+	rows     []int32 // of feasible, in a mixed ruling
 }
 
 func inOrder(n int, do func(int)) {

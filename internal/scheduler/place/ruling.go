@@ -38,7 +38,8 @@ type outcome struct {
 	feasible []framework.NodeInfo
 	scorers  []Scorer
 	boards   *Boards // nil when nothing was scored
-	at       int     // the winner's place in feasible
+	at       int     // the winner's place in feasible; with a class its row
+	class    *class  // set when refusals and scores are those of the class, and no and feasible are empty
 }
 
 type refusal struct {
@@ -53,7 +54,44 @@ func (r *Ruling) Fits() bool { return r.Winner != "" }
 func (r *Ruling) Nodes() int { return r.world.Len() }
 
 // Feasible is the number of nodes that passed.
-func (r *Ruling) Feasible() int { return len(r.feasible) }
+func (r *Ruling) Feasible() int {
+	if r.class != nil {
+		return r.class.feasible
+	}
+	return len(r.feasible)
+}
+
+// refused is the number of nodes that said no one by one.
+func (r *Ruling) refused() int {
+	if r.class != nil {
+		return len(r.class.no) - r.class.feasible
+	}
+	return len(r.no)
+}
+
+// tally counts equal statuses.
+func (r *Ruling) tally() []tallied {
+	if r.class != nil {
+		return r.class.tally()
+	}
+	index := map[*framework.Status]int{}
+	var out []tallied
+	for _, no := range r.no {
+		i, known := index[no.status]
+		if !known {
+			i = len(out)
+			index[no.status] = i
+			out = append(out, tallied{status: no.status})
+		}
+		out[i].nodes++
+	}
+	return out
+}
+
+type tallied struct {
+	status *framework.Status
+	nodes  int
+}
 
 // Failed tells whether the ruling broke off by an error rather than a rejection.
 func (r *Ruling) Failed() bool { return r.End != nil && !r.End.IsRejected() }
@@ -82,10 +120,14 @@ func (r *Ruling) reject(s *framework.Status) {
 
 // Reader gives the refusals as PostFilter plugins want them.
 func (r *Ruling) Reader() framework.NodeToStatusReader {
-	m := &NodeStatuses{Absent: r.absent, By: make(map[string]*framework.Status, len(r.no))}
-	if m.Absent == nil {
-		m.Absent = framework.NewStatus(framework.UnschedulableAndUnresolvable)
+	absent := r.absent
+	if absent == nil {
+		absent = framework.NewStatus(framework.UnschedulableAndUnresolvable)
 	}
+	if r.class != nil {
+		return &classStatuses{r.class, r.world, absent}
+	}
+	m := &NodeStatuses{Absent: absent, By: make(map[string]*framework.Status, len(r.no))}
 	for _, n := range r.no {
 		m.By[n.node.Node().Name] = n.status
 	}
@@ -108,6 +150,12 @@ func (m *NodeStatuses) Get(node string) *framework.Status {
 
 // NodesForStatusCode lists the nodes with a status code.
 func (m *NodeStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+	return nodesWith(m, lister, code)
+}
+
+func nodesWith(m interface {
+	Get(string) *framework.Status
+}, lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
 	all, err := lister.List()
 	if err != nil {
 		return nil, err

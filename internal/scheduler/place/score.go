@@ -114,16 +114,32 @@ func (c *cycle) scoreAll() *framework.Status {
 	r, b := c.ruling, c.Boards
 	r.scorers, r.boards = activeScorers(c.Judges.Score, c.State.GetSkipScorePlugins()), b
 	b.scores(len(r.scorers), c.feasible)
+	places := make([]int, len(r.scorers))
+	for p := range places {
+		places[p] = p
+	}
+	c.askScores(r.scorers, places)
+	return c.endOfScores()
+}
+
+// askScores asks scorers about every feasible node; places are theirs on the boards.
+func (c *cycle) askScores(scorers []Scorer, places []int) {
+	b := c.Boards
 	c.Each(len(c.feasible), func(i int) {
-		for p, s := range r.scorers {
+		for k, s := range scorers {
 			n, status := s.Score(c.ctx, c.State, c.Pod, c.feasible[i])
 			if !status.IsSuccess() {
 				b.failed[i] = framework.AsStatus(fmt.Errorf("plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())
 				return
 			}
-			b.norm[p][i].Score = n
+			b.norm[places[k]][i].Score = n
 		}
 	})
+}
+
+// endOfScores normalises and weighs; nil, or the error that stopped it.
+func (c *cycle) endOfScores() *framework.Status {
+	r, b := c.ruling, c.Boards
 	for _, s := range b.failed {
 		if s != nil {
 			return framework.AsStatus(fmt.Errorf("running Score plugins: %w", s.AsError())).WithPlugin(s.Plugin())

@@ -86,3 +86,6 @@ func (s *Snapshot) Since(generation int64, to []int32) ([]int32, bool) {
 	}
 	return to, true
 }
+
+// Affine tells whether there may be Pods with inter-Pod affinity or anti-affinity of any kind.
+func (s *Snapshot) Affine() bool { return s.affine }

@@ -39,15 +39,19 @@ func (*Plugin) Name() string { return Name }
 
 // Score sums size times spread of the images that are there, scaled to 0..100.
 func (*Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
-	images := n.GetImageStates()
-	if len(images) == 0 {
+	if len(n.GetImageStates()) == 0 {
 		return 0, nil
 	}
-	var count, sum int64
 	total := 1
 	if w := place.WorldOf(state); w != nil {
 		total = max(w.Len(), 1)
 	}
+	return score(p, n, total), nil
+}
+
+func score(p *v1.Pod, n framework.NodeInfo, total int) int64 {
+	var count, sum int64
+	images := n.GetImageStates()
 	add := func(name string) {
 		count++
 		if s, ok := images[normalised(name)]; ok {
@@ -67,7 +71,7 @@ func (*Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod, n
 	}
 	top := worthAll * count
 	sum = min(max(sum, worthless), top)
-	return framework.MaxScore * (sum - worthless) / (top - worthless), nil
+	return framework.MaxScore * (sum - worthless) / (top - worthless)
 }
 
 // ScoreExtensions has none: scores are absolute.

@@ -66,7 +66,11 @@ func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Po
 			without.add(used.Get(name), allocatable)
 		}
 	}
-	return int64((neutral + swing*(without.deviation()-with.deviation())) * float64(framework.MaxScore)), nil
+	return balance(&with, &without), nil
+}
+
+func balance(with, without *shares) int64 {
+	return int64((neutral + swing*(without.deviation()-with.deviation())) * float64(framework.MaxScore))
 }
 
 // ScoreExtensions has none: scores are absolute.

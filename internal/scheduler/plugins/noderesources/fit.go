@@ -111,7 +111,15 @@ func (f *Fit) skips(name v1.ResourceName) bool {
 
 // Filter refuses nodes where something does not suffice. More than the empty node has is beyond help by preemption.
 func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	short := f.shortages(state, p, n)
+	return f.refusal(f.shortages(state, p, n))
+}
+
+// judge is the verdict on a Pod with these requests.
+func (f *Fit) judge(ask *fit.Vector, n framework.NodeInfo) *framework.Status {
+	return f.refusal(fit.Shortages(ask, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips))
+}
+
+func (f *Fit) refusal(short []fit.Shortage) *framework.Status {
 	if len(short) == 0 {
 		return nil
 	}

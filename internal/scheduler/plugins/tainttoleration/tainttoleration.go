@@ -99,13 +99,17 @@ func (*Plugin) Score(_ context.Context, state framework.CycleState, pod *v1.Pod,
 	if err != nil || !ok {
 		own = preferring(pod)
 	}
-	var count int64
+	return count(taints, own), nil
+}
+
+func count(taints []v1.Taint, own tolerations) int64 {
+	var n int64
 	for i := range taints {
 		if taints[i].Effect == v1.TaintEffectPreferNoSchedule && !fit.Tolerates(own, &taints[i]) {
-			count++
+			n++
 		}
 	}
-	return count, nil
+	return n
 }
 
 // ScoreExtensions normalises.

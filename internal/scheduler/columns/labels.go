@@ -1,0 +1,57 @@
+package columns
+
+// Labels is the column of one label key: numbers in place of values, 0 where a node has no such label.
+type Labels struct {
+	ID     []int32
+	Values []string // by number; Values[0] stands for "no such label"
+	number map[string]int32
+}
+
+// Labels gives the column of a key.
+func (t *Table) Labels(key string) *Labels {
+	l := t.labels[key]
+	if l == nil {
+		l = &Labels{ID: make([]int32, t.Len()), Values: []string{""}, number: map[string]int32{}}
+		for i, n := range t.Objects {
+			l.set(int32(i), n.Labels, key)
+		}
+		t.labels[key] = l
+	}
+	return l
+}
+
+func (l *Labels) set(row int32, labels map[string]string, key string) {
+	value, has := labels[key]
+	if !has {
+		l.ID[row] = 0
+		return
+	}
+	id, known := l.number[value]
+	if !known {
+		id = int32(len(l.Values))
+		l.Values, l.number[value] = append(l.Values, value), id
+	}
+	l.ID[row] = id
+}
+
+// Test answers a question about the values of a key: asked once for each value, known for each row. Values that come later are asked when they are met.
+type Test struct {
+	labels *Labels
+	ask    func(value string, has bool) bool
+	known  []bool
+}
+
+// Test makes a test of a key's values.
+func (t *Table) Test(key string, ask func(value string, has bool) bool) *Test {
+	return &Test{labels: t.Labels(key), ask: ask}
+}
+
+// Holds answers for a row.
+func (q *Test) Holds(row int32) bool {
+	id := q.labels.ID[row]
+	for int(id) >= len(q.known) {
+		k := len(q.known)
+		q.known = append(q.known, q.ask(q.labels.Values[k], k > 0))
+	}
+	return q.known[id]
+}

@@ -1,0 +1,165 @@
+package columns
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod/fit"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// Opinion is what a judge says about many rows at once, for one shape of Pods.
+type Opinion struct {
+	// Refuse writes a refusal for each row it refuses that nobody refused before (no[i] is nil and is about rows[i]); nil: the judge refuses nothing.
+	Refuse func(rows []int32, no []*framework.Status)
+	// Score gives raw scores; nil: the judge scores 0 everywhere, or does not score.
+	Score func(rows []int32, raw []int64)
+}
+
+// Room is a resource: what the node has and what is taken, by row.
+type Room struct{ Has, Used []int64 }
+
+// Table is the cluster by columns. It follows a World's snapshots, one goroutine at a time; readers hold it for one ruling.
+type Table struct {
+	Nodes         []framework.NodeInfo // by row; a list of all nodes for whom wants one
+	Objects       []*v1.Node
+	Unschedulable []bool
+	CPU           Room // in thousandths
+	Memory        Room // in bytes
+	Storage       Room // in bytes
+	Pods          Room
+	NonZeroCPU    []int64 // requested, with defaults for containers that request nothing
+	NonZeroMemory []int64
+	TaintSet      []int32 // index into Taints
+	Taints        [][]v1.Taint
+	terms
+
+	layout, generation int64
+	rows               []int32
+}
+
+// terms are columns made for who asks, kept up from then on.
+type terms struct {
+	scalars map[v1.ResourceName]*Room
+	labels  map[string]*Labels
+}
+
+// Len is the number of rows.
+func (t *Table) Len() int { return len(t.Nodes) }
+
+// Layout is that of the snapshot followed; 0 before the first.
+func (t *Table) Layout() int64 { return t.layout }
+
+// Generation is that of the snapshot followed.
+func (t *Table) Generation() int64 { return t.generation }
+
+// Follow reads what changed since the snapshot followed before; everything when the layout is another.
+func (t *Table) Follow(s *snapshot.Snapshot) {
+	if t.layout == s.Layout() && t.generation == s.Generation() {
+		return
+	}
+	known := false
+	if t.layout == s.Layout() {
+		t.rows, known = s.Since(t.generation, t.rows[:0])
+	}
+	if t.layout != s.Layout() {
+		t.reset(s.Len())
+	}
+	t.layout, t.generation = s.Layout(), s.Generation()
+	if known {
+		for _, row := range t.rows {
+			t.read(row, s.At(int(row)))
+		}
+		return
+	}
+	for i := range t.Nodes {
+		t.read(int32(i), s.At(i))
+	}
+}
+
+func (t *Table) reset(n int) {
+	ints := func() []int64 { return make([]int64, n) }
+	*t = Table{
+		Nodes: make([]framework.NodeInfo, n), Objects: make([]*v1.Node, n), Unschedulable: make([]bool, n), TaintSet: make([]int32, n),
+		CPU: Room{ints(), ints()}, Memory: Room{ints(), ints()}, Storage: Room{ints(), ints()}, Pods: Room{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
+		Taints: [][]v1.Taint{nil}, terms: terms{scalars: map[v1.ResourceName]*Room{}, labels: map[string]*Labels{}}, rows: t.rows,
+	}
+}
+
+func (t *Table) read(row int32, n framework.NodeInfo) {
+	if t.Nodes[row] == n {
+		return
+	}
+	t.Nodes[row] = n
+	if node := n.Node(); t.Objects[row] != node {
+		t.Objects[row] = node
+		t.readObject(row, node)
+	}
+	has, used, non0 := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetNonZeroRequested())
+	t.CPU.set(row, has.MilliCPU, used.MilliCPU)
+	t.Memory.set(row, has.Memory, used.Memory)
+	t.Storage.set(row, has.EphemeralStorage, used.EphemeralStorage)
+	t.Pods.set(row, has.Pods, used.Pods)
+	t.NonZeroCPU[row], t.NonZeroMemory[row] = non0.MilliCPU, non0.Memory
+	for name, r := range t.scalars {
+		r.set(row, has.Scalar[name], used.Scalar[name])
+	}
+}
+
+func (r *Room) set(row int32, has, used int64) { r.Has[row], r.Used[row] = has, used }
+
+func (t *Table) readObject(row int32, node *v1.Node) {
+	t.Unschedulable[row] = node.Spec.Unschedulable
+	t.TaintSet[row] = t.taints(node.Spec.Taints)
+	for key, l := range t.labels {
+		l.set(row, node.Labels, key)
+	}
+}
+
+// taints interns a list of taints; clusters have few different ones.
+func (t *Table) taints(list []v1.Taint) int32 {
+	if len(list) == 0 {
+		return 0
+	}
+	same := func(other []v1.Taint) bool {
+		return slices.EqualFunc(list, other, func(a, b v1.Taint) bool { return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect })
+	}
+	if i := slices.IndexFunc(t.Taints, same); i >= 0 {
+		return int32(i)
+	}
+	t.Taints = append(t.Taints, list)
+	return int32(len(t.Taints) - 1)
+}
+
+// Scalar gives the columns of an extended resource or one accounted by name.
+func (t *Table) Scalar(name v1.ResourceName) *Room {
+	r := t.scalars[name]
+	if r == nil {
+		r = &Room{make([]int64, t.Len()), make([]int64, t.Len())}
+		for i, n := range t.Nodes {
+			r.set(int32(i), snapshot.VectorOf(n.GetAllocatable()).Scalar[name], snapshot.VectorOf(n.GetRequested()).Scalar[name])
+		}
+		t.scalars[name] = r
+	}
+	return r
+}
+
+// Resource gives the columns of any resource.
+func (t *Table) Resource(name v1.ResourceName) *Room {
+	switch name {
+	case v1.ResourceCPU:
+		return &t.CPU
+	case v1.ResourceMemory:
+		return &t.Memory
+	case v1.ResourceEphemeralStorage:
+		return &t.Storage
+	case v1.ResourcePods:
+		return &t.Pods
+	}
+	if !fit.IsScalar(name) {
+		return &Room{make([]int64, t.Len()), make([]int64, t.Len())}
+	}
+	return t.Scalar(name)
+}

@@ -1,0 +1,304 @@
+package place
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+)
+
+// class is what is known of the Pods of one shape: for every node the first refusal of the judges that share, or their raw scores and the sum.
+type class struct {
+	*panel
+	memory     *Memory
+	shares     map[string]bool // judges that are local for this shape
+	odd        bool            // something of it cannot be shared: its Pods take the plain path
+	used       int64
+	generation int64 // of the snapshot the verdicts are about; 0: none yet
+	notes      []note
+	skipFilter sets.Set[string]
+	skipScore  sets.Set[string]
+	silent     struct{ filter, score sets.Set[string] } // the same when all others are quiet
+	others     []framework.Plugin                       // judges that do not share
+	filters    []opined[framework.FilterPlugin]
+	scorers    []opinedScorer
+	verdicts
+}
+
+type note struct {
+	key   framework.StateKey
+	value framework.StateData
+}
+
+// opined is a judge with what it compiled for the shape; nil: it is asked node by node.
+type opined[P any] struct {
+	judge P
+	at    int // place in the profile's list
+	*columns.Opinion
+}
+
+type opinedScorer struct {
+	opined[Scorer]
+	scaled, reverse bool
+	raw             []int32 // by row; nil while all are 0
+	times           map[int32]int
+	top             int32
+}
+
+// verdicts are the refusals by row.
+type verdicts struct {
+	no       []uint16 // by row: 0 passes, else index into said
+	said     []*framework.Status
+	by       []int // by index: which filter said it, its place in the profile's list
+	count    []int // by index: rows
+	index    map[*framework.Status]uint16
+	byText   map[string]uint16
+	ranks    columns.Ranks
+	feasible int
+	why      map[int32]explained
+}
+
+func newClass(p *panel, local uint64, m *Memory) *class {
+	c := &class{panel: p, memory: m, shares: map[string]bool{}, skipFilter: sets.Set[string]{}, skipScore: sets.Set[string]{}}
+	for i, name := range p.names {
+		if i < 64 && local&(1<<i) != 0 {
+			c.shares[name] = true
+		}
+	}
+	c.verdicts = verdicts{said: []*framework.Status{nil}, by: []int{-1}, count: []int{0}, index: map[*framework.Status]uint16{}, byText: map[string]uint16{}}
+	add := func(pl framework.Plugin) {
+		same := func(o framework.Plugin) bool { return o.Name() == pl.Name() }
+		if !c.shares[pl.Name()] && !slices.ContainsFunc(c.others, same) {
+			c.others = append(c.others, pl)
+		}
+	}
+	for _, pl := range c.PreFilter {
+		add(pl)
+	}
+	for _, pl := range c.Filter {
+		add(pl)
+	}
+	for _, pl := range c.PreScore {
+		add(pl)
+	}
+	for _, pl := range c.Score {
+		add(pl.ScorePlugin)
+	}
+	return c
+}
+
+// recorder keeps what judges write.
+type recorder struct {
+	framework.CycleState
+	notes []note
+}
+
+// Write keeps a note here and in the state.
+func (r *recorder) Write(key framework.StateKey, v framework.StateData) {
+	r.notes = append(r.notes, note{key, v})
+	r.CycleState.Write(key, v)
+}
+
+// begin lets the judges that share prepare for the shape.
+func (c *class) begin(ctx context.Context, in *In) {
+	rec := &recorder{CycleState: in.State}
+	for _, p := range c.PreFilter {
+		if !c.shares[p.Name()] {
+			continue
+		}
+		result, s := p.PreFilter(ctx, rec, in.Pod, c.memory.Table.Nodes)
+		if s.IsSkip() {
+			c.skipFilter.Insert(p.Name())
+		} else if !s.IsSuccess() || !result.AllNodes() {
+			c.odd = true
+			return
+		}
+	}
+	for _, p := range c.PreScore {
+		if !c.shares[p.Name()] {
+			continue
+		}
+		if s := p.PreScore(ctx, rec, in.Pod, c.memory.Table.Nodes); s.IsSkip() {
+			c.skipScore.Insert(p.Name())
+		} else if !s.IsSuccess() {
+			c.odd = true
+			return
+		}
+	}
+	c.notes = rec.notes
+	c.compile(in)
+}
+
+func (c *class) compile(in *In) {
+	opinion := func(judge any) *columns.Opinion {
+		if x, ok := judge.(Indexed); ok {
+			return x.Opinion(in.Pod, &c.memory.Table)
+		}
+		return nil
+	}
+	for i, f := range c.Filter {
+		if c.shares[f.Name()] && !c.skipFilter.Has(f.Name()) {
+			c.filters = append(c.filters, opined[framework.FilterPlugin]{f, i, opinion(f)})
+		}
+	}
+	for i, s := range c.Score {
+		if !c.shares[s.Name()] || c.skipScore.Has(s.Name()) {
+			continue
+		}
+		o := opinedScorer{opined: opined[Scorer]{s, i, opinion(s.ScorePlugin)}}
+		if s.ScoreExtensions() != nil {
+			x, ok := s.ScorePlugin.(Scaled)
+			if !ok {
+				c.odd = true
+				return
+			}
+			o.scaled, o.reverse, o.times = true, x.Scale(), map[int32]int{}
+		}
+		c.scorers = append(c.scorers, o)
+	}
+	var most float64
+	for i := range c.scorers {
+		most += float64(c.scorers[i].judge.Weight) * float64(framework.MaxScore)
+	}
+	c.odd = most > math.MaxInt32
+	n := c.memory.Table.Len()
+	c.no = make([]uint16, n)
+	for i := range c.no {
+		c.no[i] = unjudged
+	}
+	c.ranks.Reset(n)
+}
+
+// unjudged is the verdict on a node not looked at yet.
+const unjudged = math.MaxUint16
+
+// recall writes the notes of the judges that share into the state of a cycle.
+func (c *class) recall(state framework.CycleState) {
+	for _, n := range c.notes {
+		state.Write(n.key, n.value.Clone())
+	}
+}
+
+// refresh judges the nodes that changed since the class was last used. It may find that the class is odd.
+func (c *class) refresh(ctx context.Context, in *In) {
+	if c.generation == in.World.Generation() {
+		return
+	}
+	rows := c.memory.stale(in, c.generation)
+	c.generation = in.World.Generation()
+	c.memory.counts.Judged += int64(len(rows))
+	c.filter(ctx, in, rows)
+	if !c.odd {
+		c.score(ctx, in, c.memory.passed)
+	}
+}
+
+// scratch is memory reused while rows are judged.
+type scratch struct {
+	refused []*framework.Status
+	passed  []int32
+	scores  []int64
+	old     []int32
+}
+
+func (c *class) filter(ctx context.Context, in *In, rows []int32) {
+	m := c.memory
+	m.refused = resized(m.refused, len(rows))
+	clear(m.refused)
+	no := m.refused
+	for i := range c.filters {
+		f := &c.filters[i]
+		if f.Opinion != nil {
+			if f.Refuse != nil {
+				f.Refuse(rows, no)
+			}
+			continue
+		}
+		for k, row := range rows {
+			if no[k] != nil {
+				continue
+			}
+			s := f.judge.Filter(ctx, in.State, in.Pod, m.Table.Nodes[row])
+			switch {
+			case s.IsSuccess():
+			case !s.IsRejected():
+				c.odd = true
+				return
+			default:
+				if s.Plugin() != f.judge.Name() {
+					s.SetPlugin(f.judge.Name())
+				}
+				no[k] = s
+			}
+		}
+	}
+	m.passed = m.passed[:0]
+	for k, row := range rows {
+		if now := c.intern(no[k]); now != c.no[row] || now == 0 {
+			c.judged(row, now)
+		}
+		if no[k] == nil {
+			m.passed = append(m.passed, row)
+		}
+	}
+}
+
+// judged replaces a row's verdict; a row that passes gets its scores after that.
+func (c *class) judged(row int32, now uint16) {
+	was := c.no[row]
+	switch was {
+	case unjudged:
+	case 0:
+		for i := range c.scorers {
+			if s := &c.scorers[i]; s.scaled {
+				s.uncount(s.at32(row))
+			}
+		}
+		c.feasible--
+	default:
+		c.count[was]--
+	}
+	c.no[row] = now
+	if now == 0 {
+		c.feasible++
+		return
+	}
+	c.count[now]++
+	c.ranks.Set(row, columns.Out)
+}
+
+// intern gives a status its number. Too many different ones make the class odd.
+func (c *class) intern(s *framework.Status) uint16 {
+	if s == nil {
+		return 0
+	}
+	if i, ok := c.index[s]; ok {
+		return i
+	}
+	text := s.Plugin() + "\x00" + s.Code().String() + "\x00" + s.Message()
+	i, ok := c.byText[text]
+	if ok {
+		return i
+	}
+	if len(c.said) == unjudged-1 {
+		c.odd = true
+		return 1
+	}
+	i = uint16(len(c.said))
+	c.byText[text], c.index[s] = i, i
+	c.said, c.count, c.by = append(c.said, s), append(c.count, 0), append(c.by, c.filterAt(s.Plugin()))
+	return i
+}
+
+func (c *class) filterAt(plugin string) int {
+	for i := range c.filters {
+		if c.filters[i].judge.Name() == plugin {
+			return c.filters[i].at
+		}
+	}
+	return -1
+}

@@ -1,0 +1,228 @@
+package place_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-scheduler/framework"
+	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// town is a cluster that changes at random, ruled about with and without memory.
+type town struct {
+	*rapid.T
+	world    *snapshot.World
+	pods     []*v1.Pod
+	promised map[string][]framework.PodInfo
+	made     int
+}
+
+func (t *town) chance(what string, percent int) bool {
+	return rapid.IntRange(1, 100).Draw(t.T, what) <= percent
+}
+
+func (t *town) one(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t.T, what) }
+
+func (t *town) node(name string) *v1.Node {
+	n := node(name, t.one("cpu", "1", "2", "4"), t.one("memory", "1Gi", "2Gi", "8Gi"), limit(rapid.IntRange(1, 6).Draw(t.T, "limit")))
+	if t.chance("zone?", 80) {
+		n.Labels[v1.LabelTopologyZone] = t.one("zone", "a", "b", "c")
+	}
+	if t.chance("disk?", 50) {
+		n.Labels["disk"] = t.one("disk", "ssd", "hdd", "7")
+	}
+	n.Spec.Unschedulable = t.chance("cordon?", 10)
+	for range rapid.IntRange(0, 2).Draw(t.T, "taints") {
+		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: t.one("taint", "x", "y"), Value: t.one("taint value", "1", "2"),
+			Effect: v1.TaintEffect(t.one("effect", "NoSchedule", "PreferNoSchedule", "PreferNoSchedule", "NoExecute"))})
+	}
+	if t.chance("gpus?", 30) {
+		n.Status.Allocatable["example.com/gpu"] = *quantity(rapid.IntRange(1, 4).Draw(t.T, "gpus"))
+	}
+	if t.chance("images?", 30) {
+		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: int64(rapid.IntRange(1, 900).Draw(t.T, "size")) << 20}}
+	}
+	return n
+}
+
+func (t *town) term(what string) v1.NodeSelectorTerm {
+	r := v1.NodeSelectorRequirement{Key: t.one(what+" key", "disk", v1.LabelTopologyZone, "none"), Operator: v1.NodeSelectorOperator(t.one(what, "In", "NotIn", "Exists", "DoesNotExist", "Gt"))}
+	switch r.Operator {
+	case v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn:
+		r.Values = []string{t.one("value", "ssd", "a", "b"), "hdd"}
+	case v1.NodeSelectorOpGt:
+		r.Values = []string{"5"}
+	}
+	return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{r}}
+}
+
+func (t *town) pod() *v1.Pod {
+	t.made++
+	p := pod(fmt.Sprintf("p%d", t.made), t.one("cpu", "", "100m", "500m", "3"), t.one("memory", "", "100Mi", "1Gi"))
+	p.Labels = map[string]string{"app": t.one("app", "web", "db")}
+	if t.chance("gpu?", 15) {
+		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = *quantity(1)
+	}
+	if t.chance("port?", 15) {
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: v1.ProtocolTCP}}
+	}
+	if t.chance("tolerates?", 40) {
+		p.Spec.Tolerations = []v1.Toleration{{Key: t.one("key", "x", "y"), Operator: v1.TolerationOpExists}}
+	}
+	if t.chance("selector?", 15) {
+		p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	}
+	priority := int32(rapid.IntRange(0, 2).Draw(t.T, "priority"))
+	p.Spec.Priority = &priority
+	t.affinity(p)
+	t.spread(p)
+	return p
+}
+
+func (t *town) affinity(p *v1.Pod) {
+	if !t.chance("affinity?", 50) {
+		return
+	}
+	a := &v1.Affinity{}
+	p.Spec.Affinity = a
+	other := v1.PodAffinityTerm{TopologyKey: t.one("key", v1.LabelHostname, v1.LabelTopologyZone), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": t.one("other", "web", "db")}}}
+	switch t.one("which", "required", "required", "preferred", "named", "near", "apart", "rather near", "rather apart") {
+	case "required":
+		a.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{t.term("one"), t.term("or")}}}
+	case "preferred":
+		a.NodeAffinity = &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 30, Preference: t.term("rather")}, {Weight: 7, Preference: t.term("or rather")}}}
+	case "named":
+		a.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+			{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}}
+	case "near":
+		a.PodAffinity = &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{other}}
+	case "apart":
+		a.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{other}}
+	case "rather near":
+		a.PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 9, PodAffinityTerm: other}}}
+	case "rather apart":
+		a.PodAntiAffinity = &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 9, PodAffinityTerm: other}}}
+	}
+}
+
+func (t *town) spread(p *v1.Pod) {
+	if !t.chance("spread?", 25) {
+		return
+	}
+	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: int32(rapid.IntRange(1, 2).Draw(t.T, "skew")), TopologyKey: t.one("over", v1.LabelHostname, v1.LabelTopologyZone),
+		WhenUnsatisfiable: v1.UnsatisfiableConstraintAction(t.one("else", "DoNotSchedule", "ScheduleAnyway")), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}}
+}
+
+func (t *town) change() {
+	switch t.one("change", "node", "node", "leave", "node gone", "promise", "keep") {
+	case "node":
+		name := fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t.T, "node"))
+		n := t.node(name)
+		t.world.SetNode(n)
+	case "leave":
+		if len(t.pods) > 0 {
+			i := rapid.IntRange(0, len(t.pods)-1).Draw(t.T, "pod")
+			t.world.RemovePod(t.pods[i].UID)
+			t.pods = slices.Delete(t.pods, i, i+1)
+		}
+	case "node gone":
+		if t.chance("really?", 30) {
+			t.world.RemoveNode(fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t.T, "node")))
+		}
+	case "promise":
+		info, err := snapshot.NewPodInfo(t.pod())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.promised[fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t.T, "node"))] = []framework.PodInfo{info}
+	case "keep":
+		clear(t.promised)
+	}
+}
+
+func (t *town) in(p *v1.Pod, j *place.Judges, s *snapshot.Snapshot, pick int) place.In {
+	in := place.In{Pod: p, World: s, Judges: j, Pick: func(n int) int { return pick % n }}
+	if len(t.promised) > 0 {
+		in.Nominated = func(node string) []framework.PodInfo { return t.promised[node] }
+		for name := range t.promised {
+			in.Promised = append(in.Promised, name)
+		}
+	}
+	return in
+}
+
+// TestMemoryRulesAsWithout: through any history, a ruling from columns and kept verdicts equals the one that asks every judge about every node: winner, runner-up,
+// ties, every refusal with its numbers, every score. No node is ever given more than it has.
+func TestMemoryRulesAsWithout(t *testing.T) {
+	rounds := 10 // of 100 clusters
+	if os.Getenv("GANTRY_LONG") != "" {
+		rounds = 100
+	}
+	for range rounds {
+		rememberAtRandom(t, defaultJudges(t))
+	}
+}
+
+func rememberAtRandom(t *testing.T, judges *place.Judges) {
+	var known int64
+	rapid.Check(t, func(r *rapid.T) {
+		c := &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}
+		for i := range rapid.IntRange(0, 10).Draw(r, "nodes") {
+			n := c.node(fmt.Sprintf("n%d", i))
+			c.world.SetNode(n)
+		}
+		memory, boards := &place.Memory{}, &place.Boards{}
+		var again *v1.Pod
+		for range rapid.IntRange(1, 12).Draw(r, "steps") {
+			if c.chance("change?", 50) {
+				c.change()
+			}
+			p := c.pod()
+			if again != nil && c.chance("again?", 60) {
+				p = again.DeepCopy()
+				p.Name = fmt.Sprintf("again%d", c.made)
+				p.UID = types.UID(p.Name)
+			}
+			again = p
+			s, pick := c.world.Freeze(), rapid.IntRange(0, 9).Draw(r, "pick")
+			plain := place.One(t.Context(), c.in(p, judges, s, pick))
+			in := c.in(p, judges, s, pick)
+			in.Memory, in.Boards = memory, boards
+			quick := place.One(t.Context(), in)
+			for _, d := range place.Differences(plain, quick) {
+				r.Errorf("Pod %+v: %s", p.Spec, d)
+			}
+			for _, n := range s.All() {
+				name := n.Node().Name
+				if a, b := plain.Reader().Get(name), quick.Reader().Get(name); a.Code() != b.Code() || a.Message() != b.Message() || a.Plugin() != b.Plugin() {
+					r.Errorf("status of %s: %v, other %v", name, a, b)
+				}
+			}
+			if r.Failed() {
+				return
+			}
+			if quick.Fits() {
+				if err := c.world.Assume(p, quick.Winner); err != nil {
+					r.Fatal(err)
+				}
+				c.pods = append(c.pods, p)
+				used := c.world.Freeze().Node(quick.Winner)
+				if asked := p.Spec.Containers[0].Resources.Requests.Cpu(); !asked.IsZero() && used.GetRequested().GetMilliCPU() > used.GetAllocatable().GetMilliCPU() {
+					r.Fatalf("%s is given more than it has", used)
+				}
+			}
+		}
+		known += memory.Counts().Known
+	})
+	if known == 0 {
+		t.Error("no shape was ever known: the memory is not tested")
+	}
+}

@@ -1,0 +1,145 @@
+package place
+
+import (
+	"fmt"
+
+	"k8s.io/kube-scheduler/framework"
+)
+
+// mix rules by the class where judges share and by asking the others about the nodes that are left. It always ends the ruling.
+func (c *cycle) mix(class *class, loud []framework.Plugin) bool {
+	var others []framework.FilterPlugin
+	for _, f := range c.Judges.Filter {
+		if seated(loud, framework.Plugin(f)) && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
+			others = append(others, f)
+		}
+	}
+	if !c.mixFilter(class, others) || !c.mixPreScore(class, loud) || !c.mixScore(class) {
+		return true
+	}
+	c.choose()
+	return true
+}
+
+// before tells how many of the others are asked before a judge's place in the list of filters.
+func before(all, others []framework.FilterPlugin, at int) int {
+	n := 0
+	for _, f := range all[:max(at, 0)] {
+		if n < len(others) && f.Name() == others[n].Name() {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cycle) mixFilter(class *class, others []framework.FilterPlugin) bool {
+	defer c.Time("Filter")()
+	r, nodes := c.ruling, c.Memory.Table.Nodes
+	said := c.Boards.statuses(len(nodes))
+	first := make([]int, len(class.said)) // by verdict: how many of the others speak first
+	first[0] = len(others)
+	for i := 1; i < len(first); i++ {
+		first[i] = before(c.Judges.Filter, others, class.by[i])
+	}
+	judge := func(i int) {
+		no := class.no[i]
+		if k := first[no]; k > 0 {
+			if said[i] = Filter(c.ctx, c.In, others[:k], nodes[i]); said[i] != nil {
+				return
+			}
+		}
+		said[i] = class.said[no]
+	}
+	if len(others) > 0 {
+		c.Each(len(nodes), judge)
+	} else {
+		for i := range nodes {
+			said[i] = class.said[class.no[i]]
+		}
+	}
+	if c.Nominated != nil {
+		filters := active(c.Judges.Filter, c.State.GetSkipFilterPlugins())
+		for _, name := range c.Promised {
+			if row, ok := c.World.Index(name); ok {
+				said[row] = c.judge(filters, nodes[row])
+			}
+		}
+	}
+	c.feasible, c.rows = c.Boards.feasible[:0], c.Memory.passed[:0]
+	for i, s := range said {
+		if s.IsSuccess() {
+			c.feasible, c.rows = append(c.feasible, nodes[i]), append(c.rows, int32(i))
+		} else if !r.refuse(nodes[i], s) {
+			r.End = s
+			return false
+		}
+	}
+	c.Boards.feasible, c.Memory.passed = c.feasible, c.rows
+	if r.Visited = len(nodes); len(c.feasible) == 0 {
+		r.End = framework.NewStatus(framework.Unschedulable)
+	}
+	return len(c.feasible) > 0
+}
+
+// mixPreScore lets the others prepare; those that share have.
+func (c *cycle) mixPreScore(class *class, loud []framework.Plugin) bool {
+	if len(c.feasible) == 1 {
+		return true
+	}
+	defer c.Time("PreScore")()
+	skip := class.quieted(class.skipScore, loud).Clone()
+	for _, p := range c.Judges.PreScore {
+		if !seated(loud, framework.Plugin(p)) {
+			continue
+		}
+		s := p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
+		if s.IsSkip() {
+			skip.Insert(p.Name())
+		} else if !s.IsSuccess() {
+			c.ruling.End = framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
+			return false
+		}
+	}
+	c.State.SetSkipScorePlugins(skip)
+	return true
+}
+
+func (c *cycle) mixScore(class *class) bool {
+	r, b := c.ruling, c.Boards
+	r.feasible = c.feasible
+	if len(c.feasible) == 1 {
+		return true
+	}
+	defer c.Time("Score")()
+	r.scorers, r.boards = activeScorers(c.Judges.Score, c.State.GetSkipScorePlugins()), b
+	b.scores(len(r.scorers), c.feasible)
+	asked := make([]Scorer, 0, len(r.scorers))
+	places := make([]int, 0, len(r.scorers))
+	for p, s := range r.scorers {
+		o := class.scorer(s.Name())
+		if o == nil {
+			asked, places = append(asked, s), append(places, p)
+			continue
+		}
+		for i, row := range c.rows {
+			b.norm[p][i].Score = int64(o.at32(row))
+		}
+	}
+	if len(asked) > 0 {
+		c.askScores(asked, places)
+	}
+	if r.End = c.endOfScores(); r.End != nil {
+		return false
+	}
+	return true
+}
+
+// scorer finds what the class knows of a judge's scores; nil when the judge does not share.
+func (c *class) scorer(name string) *opinedScorer {
+	for i := range c.scorers {
+		if c.scorers[i].judge.Name() == name {
+			return &c.scorers[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package place
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// remember rules from memory; false when this Pod must take the plain path, which then starts from the beginning.
+func (c *cycle) remember() bool {
+	m := c.Memory
+	if c.Sample.Enough(c.World.Len()) < c.World.Len() || c.Pod.Status.NominatedNodeName != "" || c.Nominated != nil && c.Promised == nil || !m.follow(&c.In) {
+		m.counts.Plain++
+		return false
+	}
+	if c.remembered() {
+		return true
+	}
+	m.counts.Plain++
+	c.ruling.class = nil
+	return false
+}
+
+func (c *cycle) remembered() bool {
+	class := c.Memory.classOf(c.ctx, &c.In)
+	if class.odd {
+		return false
+	}
+	loud := c.loud(class)
+	if !c.loudPreFilter(class, loud) {
+		return false
+	}
+	if !c.refresh(class) {
+		return false
+	}
+	if len(loud) > 0 || c.promisedTo(class) {
+		return c.mix(class, loud)
+	}
+	c.rulePure(class)
+	return true
+}
+
+func (c *cycle) refresh(class *class) bool {
+	defer c.Time("Filter")()
+	class.refresh(c.ctx, &c.In)
+	return !class.odd
+}
+
+// loud are the judges that neither share nor are quiet about this Pod.
+func (c *cycle) loud(class *class) []framework.Plugin {
+	var out []framework.Plugin
+	for _, pl := range class.others {
+		if q, ok := pl.(Quiet); !ok || !q.Quiet(c.Pod, c.World) {
+			out = append(out, pl)
+		}
+	}
+	return out
+}
+
+// quieted is a set of skipping judges with those added that have nothing to say.
+func (c *class) quieted(skip sets.Set[string], loud []framework.Plugin) sets.Set[string] {
+	if len(loud) == len(c.others) {
+		return skip
+	}
+	skip = skip.Clone()
+	for _, pl := range c.others {
+		skip.Insert(pl.Name())
+	}
+	for _, pl := range loud {
+		skip.Delete(pl.Name())
+	}
+	return skip
+}
+
+// loudPreFilter recalls what the judges that share noted and asks the others about the Pod; false when one refuses it or narrows the nodes, which the plain path
+// says in full.
+func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) bool {
+	defer c.Time("PreFilter")()
+	class.recall(c.State)
+	if len(loud) == 0 {
+		if class.silent.filter == nil {
+			class.silent.filter, class.silent.score = class.quieted(class.skipFilter, nil), class.quieted(class.skipScore, nil)
+		}
+		c.State.SetSkipFilterPlugins(class.silent.filter)
+		c.State.SetSkipScorePlugins(class.silent.score)
+		return true
+	}
+	skip := class.quieted(class.skipFilter, loud).Clone()
+	for _, pl := range loud {
+		p, ok := pl.(framework.PreFilterPlugin)
+		if !ok || !seated(c.Judges.PreFilter, p) {
+			continue
+		}
+		result, s := p.PreFilter(c.ctx, c.State, c.Pod, c.Memory.Table.Nodes)
+		switch {
+		case s.IsSkip():
+			skip.Insert(p.Name())
+		case !s.IsSuccess() || !result.AllNodes():
+			return false
+		}
+	}
+	c.State.SetSkipFilterPlugins(skip)
+	return true
+}
+
+func seated[P framework.Plugin](all []P, pl P) bool {
+	return slices.ContainsFunc(all, func(o P) bool { return o.Name() == pl.Name() })
+}
+
+// promisedTo tells whether a node that the class thinks feasible is promised to others.
+func (c *cycle) promisedTo(class *class) bool {
+	if c.Nominated == nil {
+		return false
+	}
+	return slices.ContainsFunc(c.Promised, func(name string) bool {
+		row, ok := c.World.Index(name)
+		return ok && row < len(class.no)
+	})
+}
+
+// rulePure is a ruling by the class alone.
+func (c *cycle) rulePure(class *class) {
+	r := c.ruling
+	r.class, r.Visited = class, len(class.no)
+	for i, s := range class.said {
+		if s != nil && class.count[i] > 0 {
+			r.reject(s)
+		}
+	}
+	if class.feasible == 0 {
+		r.End = framework.NewStatus(framework.Unschedulable)
+		return
+	}
+	defer c.Time("Score")()
+	best, ties := class.ranks.Best()
+	pick := 0
+	if ties > 1 && c.Pick != nil {
+		pick = c.Pick(ties)
+	}
+	row := class.ranks.Nth(best, pick)
+	r.at, r.Ties, r.Winner = int(row), ties, class.name(row)
+	if class.feasible == 1 {
+		return
+	}
+	r.boards = c.Boards
+	next := class.ranks.Top(1, row)
+	r.RunnerUp, r.Lead = class.name(next[0]), int64(best-class.ranks.At(next[0]))
+}
+
+func (c *class) name(row int32) string { return c.memory.Table.Nodes[row].Node().Name }
+
+func (c *class) tally() []tallied {
+	var out []tallied
+	for i, n := range c.count {
+		if n > 0 {
+			out = append(out, tallied{c.said[i], n})
+		}
+	}
+	return out
+}
+
+func (c *class) tallyFrom(from int) []tallied {
+	first := make([]int, len(c.count))
+	for _, no := range c.no {
+		if from == 0 {
+			break
+		}
+		if no != 0 {
+			first[no]++
+			from--
+		}
+	}
+	var out []tallied
+	for i, n := range c.count {
+		if n -= first[i]; n > 0 {
+			out = append(out, tallied{c.said[i], n})
+		}
+	}
+	return out
+}
+
+// explained is a refusal put into words, and the node it is about.
+type explained struct {
+	node framework.NodeInfo
+	journal.NodeRefusal
+}
+
+// refusals explains the first n. What was said of a node that has not changed since is said again.
+func (c *class) refusals(ctx context.Context, r *Ruling, n int) []journal.NodeRefusal {
+	if c.why == nil {
+		c.why = map[int32]explained{}
+	}
+	out := make([]journal.NodeRefusal, 0, min(n, r.refused()))
+	for row, no := range c.no {
+		if len(out) == cap(out) {
+			break
+		}
+		if no == 0 {
+			continue
+		}
+		node := c.memory.Table.Nodes[row]
+		e, known := c.why[int32(row)]
+		if !known || e.node != node {
+			judge, _ := c.Filter[max(c.by[no], 0)].(Explainer)
+			e = explained{node, r.explain(judge, refusal{node, c.said[no]})}
+			c.why[int32(row)] = e
+		}
+		out = append(out, e.NodeRefusal)
+	}
+	return out
+}
+
+// scores gives the winner and the best of the others with every judge's opinion.
+func (c *class) scores(r *Ruling, n int) []journal.NodeScore {
+	if n == 0 {
+		return []journal.NodeScore{}
+	}
+	rows := append([]int32{int32(r.at)}, c.ranks.Top(n-1, int32(r.at))...)
+	out := make([]journal.NodeScore, 0, len(rows))
+	parts := make([]journal.PluginScore, len(rows)*len(c.scorers))
+	for _, row := range rows {
+		s := journal.NodeScore{Node: c.name(row), Total: int64(c.ranks.At(row)), Parts: parts[:len(c.scorers):len(c.scorers)]}
+		parts = parts[len(c.scorers):]
+		for i := range c.scorers {
+			o := &c.scorers[i]
+			norm := o.norm(row)
+			s.Parts[i] = journal.PluginScore{Plugin: o.judge.Name(), Raw: int64(o.at32(row)), Norm: norm, Weight: o.judge.Weight, Weighted: norm * o.judge.Weight}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// classStatuses reads a class's refusals as PostFilter plugins want them.
+type classStatuses struct {
+	*class
+	index  interface{ Index(string) (int, bool) }
+	absent *framework.Status
+}
+
+// Get gives a node's status.
+func (s *classStatuses) Get(node string) *framework.Status {
+	if row, ok := s.index.Index(node); ok && s.no[row] != 0 {
+		return s.said[s.no[row]]
+	}
+	return s.absent
+}
+
+// NodesForStatusCode lists the nodes with a status code.
+func (s *classStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+	return nodesWith(s, lister, code)
+}

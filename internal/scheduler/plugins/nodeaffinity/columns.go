@@ -1,0 +1,187 @@
+package nodeaffinity
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+var (
+	_ place.Indexed = (*Plugin)(nil)
+	_ place.Scaled  = (*Plugin)(nil)
+)
+
+// Shape is selector and node affinity. Pods that name nodes by field are not shared: each names another.
+func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
+	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
+		to = place.AppendString(to, key)
+		to = place.AppendString(to, p.Spec.NodeSelector[key])
+	}
+	to = append(to, 0xff)
+	if want := terms(p); want != nil {
+		to = place.AppendInt(append(to, 1), int64(len(want.NodeSelectorTerms)))
+		for i := range want.NodeSelectorTerms {
+			if len(want.NodeSelectorTerms[i].MatchFields) > 0 {
+				return to, false
+			}
+			to = appendTerm(to, &want.NodeSelectorTerms[i])
+		}
+	}
+	for _, t := range preferences(p) {
+		if len(t.Preference.MatchFields) > 0 {
+			return to, false
+		}
+		to = appendTerm(place.AppendInt(append(to, 2), int64(t.Weight)), &t.Preference)
+	}
+	return to, true
+}
+
+func preferences(p *v1.Pod) []v1.PreferredSchedulingTerm {
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		return a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
+}
+
+func appendTerm(to []byte, t *v1.NodeSelectorTerm) []byte {
+	to = place.AppendInt(to, int64(len(t.MatchExpressions)))
+	for i := range t.MatchExpressions {
+		r := &t.MatchExpressions[i]
+		to = place.AppendString(to, r.Key)
+		to = place.AppendString(to, string(r.Operator))
+		to = place.AppendInt(to, int64(len(r.Values)))
+		for _, v := range r.Values {
+			to = place.AppendString(to, v)
+		}
+	}
+	return to
+}
+
+// Scale says that the largest sum is the best.
+func (*Plugin) Scale() (reverse bool) { return false }
+
+// all is a term: every test must hold; one without tests holds nowhere.
+type all []*columns.Test
+
+func (a all) holds(row int32) bool {
+	for _, t := range a {
+		if !t.Holds(row) {
+			return false
+		}
+	}
+	return len(a) > 0
+}
+
+// operator is the label library's name of an operator; none for one that is not known.
+func operator(o v1.NodeSelectorOperator) selection.Operator {
+	switch o {
+	case v1.NodeSelectorOpIn:
+		return selection.In
+	case v1.NodeSelectorOpNotIn:
+		return selection.NotIn
+	case v1.NodeSelectorOpExists:
+		return selection.Exists
+	case v1.NodeSelectorOpDoesNotExist:
+		return selection.DoesNotExist
+	case v1.NodeSelectorOpGt:
+		return selection.GreaterThan
+	case v1.NodeSelectorOpLt:
+		return selection.LessThan
+	}
+	return ""
+}
+
+// compile makes tests of a term; false when it cannot be read.
+func compile(term *v1.NodeSelectorTerm, t *columns.Table) (all, bool) {
+	var out all
+	for i := range term.MatchExpressions {
+		e := &term.MatchExpressions[i]
+		r, err := labels.NewRequirement(e.Key, operator(e.Operator), e.Values)
+		if err != nil {
+			return nil, false
+		}
+		out = append(out, t.Test(e.Key, func(value string, has bool) bool {
+			if !has {
+				return r.Matches(labels.Set{})
+			}
+			return r.Matches(labels.Set{e.Key: value})
+		}))
+	}
+	return out, true
+}
+
+// Opinion tests the value of each label once. What the library would call unreadable, and affinity added by the profile, is asked node by node.
+func (pl *Plugin) Opinion(p *v1.Pod, t *columns.Table) *columns.Opinion {
+	if pl.enforced != nil || pl.preferred != nil {
+		return nil
+	}
+	var selector all
+	for key, want := range p.Spec.NodeSelector {
+		selector = append(selector, t.Test(key, func(value string, has bool) bool { return has && value == want }))
+	}
+	var required []all
+	want := terms(p)
+	if want != nil {
+		for i := range want.NodeSelectorTerms {
+			a, ok := compile(&want.NodeSelectorTerms[i], t)
+			if !ok {
+				return nil
+			}
+			required = append(required, a)
+		}
+	}
+	score, ok := scores(p, t)
+	if !ok {
+		return nil
+	}
+	matches := func(row int32) bool {
+		if len(selector) > 0 && !selector.holds(row) {
+			return false
+		}
+		return want == nil || slices.ContainsFunc(required, func(a all) bool { return a.holds(row) })
+	}
+	return &columns.Opinion{Score: score, Refuse: func(rows []int32, no []*framework.Status) {
+		for i, row := range rows {
+			if no[i] == nil && !matches(row) {
+				no[i] = pl.notThePod
+			}
+		}
+	}}
+}
+
+func scores(p *v1.Pod, t *columns.Table) (func([]int32, []int64), bool) {
+	type preference struct {
+		all
+		weight int64
+	}
+	var prefer []preference
+	for _, one := range preferences(p) {
+		if one.Weight == 0 || len(one.Preference.MatchExpressions) == 0 {
+			continue
+		}
+		a, ok := compile(&one.Preference, t)
+		if !ok {
+			return nil, false
+		}
+		prefer = append(prefer, preference{a, int64(one.Weight)})
+	}
+	if len(prefer) == 0 {
+		return nil, true
+	}
+	return func(rows []int32, raw []int64) {
+		for i, row := range rows {
+			for k := range prefer {
+				if prefer[k].holds(row) {
+					raw[i] += prefer[k].weight
+				}
+			}
+		}
+	}, true
+}
