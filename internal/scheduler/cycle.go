@@ -83,17 +83,17 @@ func (s *Scheduler) skips(a *attempt) bool {
 func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 	s.mu.Lock()
 	world := s.world.Freeze()
-	promised := !s.nominated.Empty()
+	promised := s.nominated.Nodes()
 	s.mu.Unlock()
 	s.current.Set(world)
 	in := place.In{
 		Pod: a.Pod(), World: world, Judges: a.profile.Judges, State: a.state, Each: a.profile.Handle.Each,
 		Sample: s.sample(a.profile), Pick: s.pick.IntN, Time: a.time, Boards: &s.boards,
 	}
-	if promised {
-		in.Nominated = a.profile.Handle.NominatedPodsForNode
+	if promised != nil {
+		in.Promised, in.Nominated = promised, a.profile.Handle.NominatedPodsForNode
 	}
-	a.ruling = place.One(ctx, in)
+	a.ruling = s.one(ctx, in)
 	a.nodes = world.Len()
 	a.fact = a.ruling.Fact()
 	a.fact.Attempt, a.fact.Points, a.fact.Took = a.Attempts, a.points, journal.Took(time.Since(a.began))

@@ -37,16 +37,17 @@ const bindingsPerWorker = 6
 
 // Options are what a scheduler is made from.
 type Options struct {
-	Client     kubernetes.Interface
-	KubeConfig *rest.Config                                // for plugins that make their own clients; may be nil
-	Informers  informers.SharedInformerFactory             // nil: its own; Run starts it
-	Dynamic    dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
-	Config     *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default
-	Journal    journal.Sink                                // nil: none
-	Plugins    map[string]plugins.Factory                  // out-of-tree plugins by name
-	Metrics    metrics.KubeRegistry                        // nil: none
-	Seed       uint64                                      // of the choice among equal nodes; 0: the time of day
-	AtLeast    int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
+	Client      kubernetes.Interface
+	KubeConfig  *rest.Config                                // for plugins that make their own clients; may be nil
+	Informers   informers.SharedInformerFactory             // nil: its own; Run starts it
+	Dynamic     dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
+	Config      *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default
+	Journal     journal.Sink                                // nil: none
+	Plugins     map[string]plugins.Factory                  // out-of-tree plugins by name
+	Metrics     metrics.KubeRegistry                        // nil: none
+	Seed        uint64                                      // of the choice among equal nodes; 0: the time of day
+	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
+	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
 }
 
 // Scheduler schedules the Pods of its profiles.
@@ -71,6 +72,8 @@ type Scheduler struct {
 // cycle is what only the scheduling goroutine touches.
 type cycle struct {
 	boards   place.Boards
+	memory   place.Memory
+	shadow   *shadow // nil: none is asked for
 	pick     *rand.Rand
 	startsAt int
 	flushed  time.Time
@@ -111,6 +114,9 @@ func New(o Options) (*Scheduler, error) {
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
 	s.meter = newMeter(o.Metrics)
+	if o.ShadowCheck {
+		s.shadow = newShadow(o.Metrics)
+	}
 	s.statuses = bind.NewStatuses(o.Client, s.latest)
 	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
 	if err := s.makeProfiles(); err != nil {
