@@ -13,6 +13,7 @@ import (
 	"github.com/distribution/reference"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
 // entry is one registry of a Docker configuration.
@@ -22,25 +23,30 @@ type entry struct {
 	Auth          string `json:"auth"` // base64 of username:password
 	IdentityToken string `json:"identitytoken"`
 	RegistryToken string `json:"registrytoken"`
-	source        string // where it came from
+	from          Origin
 	key           string // registry as the configuration spells it
 	host, path    string
 }
 
+// Origin is where a credential comes from: a secret, a plugin that was shown a service account's token, or the node.
+type Origin struct {
+	Name           string                           // for people: namespace/name of the secret, the plugin, the file
+	Secret         *kubelet.ImagePullSecret         // without its hash
+	ServiceAccount *kubelet.ImagePullServiceAccount // of the Pod, when the credential is for its Pods only
+}
+
+// NodeWide tells whether every Pod of the node may use what comes from there.
+func (o Origin) NodeWide() bool { return o.Secret == nil && o.ServiceAccount == nil }
+
 // Credential is a way to log in to the registry of an image.
 type Credential struct {
-	Auth   *runtimeapi.AuthConfig
-	Source string // namespace/name of the secret
+	Auth *runtimeapi.AuthConfig
+	From Origin
 }
 
 // Credentials picks from the Pod's pull secrets those that fit the image, the most specific registry path first, then in the order of the secrets. Secrets that cannot
 // be read are left out and reported: the pull goes on without them, as upstream's does.
 func Credentials(image string, secrets []*v1.Secret) ([]Credential, []error) {
-	named, err := reference.ParseNormalizedNamed(image)
-	if err != nil {
-		return nil, []error{err}
-	}
-	host, repo := reference.Domain(named), reference.Path(named)
 	var all []entry
 	var bad []error
 	for _, s := range secrets {
@@ -51,28 +57,108 @@ func Credentials(image string, secrets []*v1.Secret) ([]Credential, []error) {
 		}
 		all = append(all, entries...)
 	}
-	// Longer paths are more specific. The sort is stable, so equal ones keep the order of the secrets.
+	out, err := fitting(image, all)
+	if err != nil {
+		bad = append(bad, err)
+	}
+	return out, bad
+}
+
+// Login is a user and a password of a registry.
+type Login struct{ Username, Password string }
+
+// FromLogins picks from logins by registry, as credential provider plugins answer them, those that fit the image.
+func FromLogins(image string, from Origin, logins map[string]Login) ([]Credential, error) {
+	m := make(map[string]entry, len(logins))
+	for key, l := range logins {
+		m[key] = entry{Username: l.Username, Password: l.Password}
+	}
+	all, err := read(m, from)
+	if err != nil {
+		return nil, err
+	}
+	return fitting(image, all)
+}
+
+// FromDockerConfig picks from the text of a config.json those credentials that fit the image.
+func FromDockerConfig(image string, from Origin, text []byte) ([]Credential, error) {
+	m, err := dockerConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	all, err := read(m, from)
+	if err != nil {
+		return nil, err
+	}
+	return fitting(image, all)
+}
+
+// Registries are the registries that a secret holds credentials for, as it spells them.
+func Registries(s *v1.Secret) ([]string, error) {
+	entries, err := parse(s)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.key)
+	}
+	return out, nil
+}
+
+// Matches tells whether a pattern ([*.]host[:port][/path], as in matchImages and in pull secrets) covers the image.
+func Matches(pattern, image string) (bool, error) {
+	e := entry{key: pattern}
+	if err := e.read(); err != nil {
+		return false, err
+	}
+	host, repo, err := place(image)
+	if err != nil {
+		return false, err
+	}
+	return e.fits(host, repo), nil
+}
+
+func place(image string) (host, repo string, err error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return "", "", err
+	}
+	return reference.Domain(named), reference.Path(named), nil
+}
+
+// fitting are the entries for an image. Longer paths are more specific; the sort is stable, so equal ones keep their order.
+func fitting(image string, all []entry) ([]Credential, error) {
+	host, repo, err := place(image)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(len(b.path), len(a.path)) })
 	var out []Credential
 	for _, e := range all {
 		if e.fits(host, repo) {
-			out = append(out, Credential{Auth: e.config(), Source: e.source})
+			out = append(out, Credential{Auth: e.config(), From: e.from})
 		}
 	}
-	return out, bad
+	return out, nil
+}
+
+func dockerConfig(text []byte) (map[string]entry, error) {
+	var file struct {
+		Auths map[string]entry `json:"auths"`
+	}
+	err := json.Unmarshal(text, &file)
+	return file.Auths, err
 }
 
 func parse(s *v1.Secret) ([]entry, error) {
 	var m map[string]entry
 	switch s.Type {
 	case v1.SecretTypeDockerConfigJson:
-		var file struct {
-			Auths map[string]entry `json:"auths"`
-		}
-		if err := json.Unmarshal(s.Data[v1.DockerConfigJsonKey], &file); err != nil {
+		var err error
+		if m, err = dockerConfig(s.Data[v1.DockerConfigJsonKey]); err != nil {
 			return nil, fmt.Errorf("%s: %w", v1.DockerConfigJsonKey, err)
 		}
-		m = file.Auths
 	case v1.SecretTypeDockercfg:
 		if err := json.Unmarshal(s.Data[v1.DockerConfigKey], &m); err != nil {
 			return nil, fmt.Errorf("%s: %w", v1.DockerConfigKey, err)
@@ -80,9 +166,14 @@ func parse(s *v1.Secret) ([]entry, error) {
 	default:
 		return nil, fmt.Errorf("type %q holds no registry credentials, want %s or %s", s.Type, v1.SecretTypeDockerConfigJson, v1.SecretTypeDockercfg)
 	}
+	coordinates := &kubelet.ImagePullSecret{UID: string(s.UID), Namespace: s.Namespace, Name: s.Name}
+	return read(m, Origin{Name: s.Namespace + "/" + s.Name, Secret: coordinates})
+}
+
+func read(m map[string]entry, from Origin) ([]entry, error) {
 	out := make([]entry, 0, len(m))
 	for key, e := range m {
-		e.key, e.source = key, s.Namespace+"/"+s.Name
+		e.key, e.from = key, from
 		if err := e.read(); err != nil {
 			return nil, fmt.Errorf("registry %q: %w", key, err)
 		}

@@ -109,7 +109,7 @@ func TestCredentials(t *testing.T) {
 			if (len(got) == 1) != tc.fits {
 				t.Fatalf("%d credentials for %s from %s", len(got), tc.image, tc.host)
 			}
-			if tc.fits && (got[0].Auth.Username != "u" || got[0].Auth.Password != "pw" || got[0].Source != "ns/s") {
+			if tc.fits && (got[0].Auth.Username != "u" || got[0].Auth.Password != "pw" || got[0].From.Name != "ns/s") {
 				t.Errorf("got %+v", got[0])
 			}
 		})
