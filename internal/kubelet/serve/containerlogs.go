@@ -24,9 +24,20 @@ import (
 // containerLogs answers kubectl logs.
 func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 	namespace, name, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
-	o, err := logOptions(r.URL.Query())
+	q := r.URL.Query()
+	if tail := q.Get("tail"); tail == "all" { // the name before v1
+		q.Del("tailLines")
+	} else if tail != "" {
+		q.Set("tailLines", tail)
+	}
+	o, err := logOptions(q)
 	if err != nil {
-		http.Error(w, fmt.Sprintf(`{"message": "Unable to decode query: %s"}`, strings.ReplaceAll(err.Error(), `"`, `'`)), http.StatusBadRequest)
+		klog.FromContext(r.Context()).V(2).Info("Refusing a query for logs", "query", r.URL.RawQuery, "err", err)
+		if errors.As(err, &unmeant{}) {
+			http.Error(w, `{"message": "Invalid request."}`, http.StatusUnprocessableEntity)
+			return
+		}
+		http.Error(w, `{"message": "Unable to decode query."}`, http.StatusBadRequest)
 		return
 	}
 	pod, ok := s.o.Pods.PodByName(namespace, name)
@@ -43,16 +54,16 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	q := logs.Request{Path: st.LogPath, Options: logs.FromPod(o, time.Now()), Running: s.runs(st.Id)}
+	read := logs.Request{Path: st.LogPath, Options: logs.FromPod(o, time.Now()), Running: s.runs(st.Id)}
 	flush := &flusher{w: w}
 	if o.Stream == nil || *o.Stream != v1.LogStreamStderr {
-		q.Out = flush
+		read.Out = flush
 	}
 	if o.Stream == nil || *o.Stream != v1.LogStreamStdout {
-		q.Err = flush
+		read.Err = flush
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	if err := logs.Read(r.Context(), q); err != nil {
+	if err := logs.Read(r.Context(), read); err != nil {
 		if !flush.begun {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -162,6 +173,9 @@ func bare(id string) string {
 	return id
 }
 
+// unmeant is a value that can be read and cannot be meant.
+type unmeant struct{ error }
+
 // logOptions reads PodLogOptions from a query, as the API server passes them on. Values that cannot be meant are refused.
 func logOptions(q url.Values) (*v1.PodLogOptions, error) {
 	o := &v1.PodLogOptions{}
@@ -178,7 +192,7 @@ func logOptions(q url.Values) (*v1.PodLogOptions, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if n < 0 || n < 1 && name != "tailLines" {
-			return nil, fmt.Errorf("%s: %d is too small", name, n)
+			return nil, unmeant{fmt.Errorf("%s: %d is too small", name, n)}
 		}
 		*field = &n
 	}
@@ -190,16 +204,16 @@ func logOptions(q url.Values) (*v1.PodLogOptions, error) {
 		o.SinceTime = &metav1.Time{Time: at}
 	}
 	if o.SinceTime != nil && o.SinceSeconds != nil {
-		return nil, errors.New("at most one of sinceTime or sinceSeconds may be specified")
+		return nil, unmeant{errors.New("at most one of sinceTime or sinceSeconds may be specified")}
 	}
 	switch text := q.Get("stream"); text {
 	case "", v1.LogStreamAll:
 	case v1.LogStreamStdout, v1.LogStreamStderr:
 		if o.Stream = &text; o.TailLines != nil {
-			return nil, errors.New("tailLines and specific stream are mutually exclusive for now")
+			return nil, unmeant{errors.New("tailLines and specific stream are mutually exclusive for now")}
 		}
 	default:
-		return nil, fmt.Errorf("stream: %q is not All, Stdout or Stderr", text)
+		return nil, unmeant{fmt.Errorf("stream: %q is not All, Stdout or Stderr", text)}
 	}
 	return o, nil
 }

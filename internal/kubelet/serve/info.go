@@ -3,31 +3,33 @@ package serve
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/server/healthz"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// healthz answers ok, or 500 and why not.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
-	if s.o.Healthz != nil {
-		if err := s.o.Healthz(); err != nil {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			w.WriteHeader(http.StatusInternalServerError)
-			fmt.Fprintf(w, "[+]ping ok\n[-]syncloop failed: %v\nhealthz check failed\n", err)
-			return
+// checks are what /healthz asks, as upstream names them.
+func (s *Server) checks() http.Handler {
+	mux := http.NewServeMux()
+	healthz.InstallHandler(mux, healthz.PingHealthz, healthz.LogHealthz, healthz.NamedCheck("syncloop", func(*http.Request) error {
+		if s.o.Healthz == nil {
+			return nil
 		}
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	fmt.Fprint(w, "ok")
+		return s.o.Healthz()
+	}))
+	return mux
 }
+
+// healthz answers ok, or 500 and which check failed; one check by its name.
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) { s.health.ServeHTTP(w, r) }
+
+// HealthHandler answers /healthz to everybody: for the port that healthzPort names.
+func (s *Server) HealthHandler() http.Handler { return s.health }
 
 func writeJSON(w http.ResponseWriter, v any) {
 	b, err := json.Marshal(v)

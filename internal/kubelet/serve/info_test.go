@@ -22,8 +22,16 @@ func TestHealthz(t *testing.T) {
 	}
 	text := "sync Loop took longer than expected"
 	w.sick.Store(&text)
-	if code, body := w.get("/healthz"); code != 500 || !strings.Contains(body, text) {
+	if code, body := w.get("/healthz"); code != 500 || !strings.Contains(body, "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed") {
 		t.Errorf("%d %s", code, body)
+	}
+	if code, body := w.get("/healthz/syncloop"); code != 500 || !strings.Contains(body, text) {
+		t.Errorf("%d %s", code, body)
+	}
+	for _, check := range []string{"ping", "log"} {
+		if code, body := w.get("/healthz/" + check); code != 200 || body != "ok" {
+			t.Errorf("%s: %d %s", check, code, body)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -42,4 +43,33 @@ type Options struct {
 	Healthz func() error // nil is healthy; an error is the answer's text
 	Configz func() any   // what /configz shows under kubeletconfig; nil: 404
 	Metrics http.Handler // /metrics; nil serves the process's default registry
+	Stats   Stats        // /stats/summary; nil leaves it to Usage and the runtime
+	Pages   Pages
+}
+
+// Stats measures node, Pods and containers; brief leaves all but processors and memory out.
+type Stats interface {
+	Summary(ctx context.Context, brief bool) (*statsapi.Summary, error)
+}
+
+// Pages are what is served beside the Pods. A nil handler is a page that is not there.
+type Pages struct {
+	Cadvisor, Resource, Probes http.Handler // /metrics/cadvisor, /metrics/resource, /metrics/probes
+
+	NodeLogs    string        // directory that /logs shows; /var/log/ when empty
+	Checkpoints string        // directory of archives
+	Off         Off           // what the configuration switches off
+	LogQuery    bool          // enableSystemLogQuery: /logs?query= asks journalctl and files
+	Idle        time.Duration // streams on which nothing moves for so long are cut: streamingConnectionIdleTimeout; 0 is 4 h
+
+	// Count is told of each request, its path's first element and whether it lasts, and calls the result at the end; nil counts nothing.
+	Count func(method, path string, long bool) (end func())
+}
+
+// Off names pages that are answered with 405.
+type Off struct {
+	Debugging  bool // enableDebuggingHandlers false: run, exec, attach, portForward, containerLogs, runningpods, logs, pprof
+	SystemLogs bool // enableSystemLogHandler false: logs
+	Profiling  bool // enableProfilingHandler false: pprof
+	DebugFlags bool // enableDebugFlagsHandler false: /debug/flags/v
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net/http"
+	"strings"
 )
 
 // route is one row of what is served: a pattern of http.ServeMux, the subresources of nodes that allow it (any one suffices), and who answers.
@@ -11,38 +12,75 @@ type route struct {
 	serve   http.HandlerFunc
 }
 
-// rows is everything that is served. Upstream's fine-grained subresources come first, proxy (all rights on the node) is the older one.
+// fine is one of upstream's fine-grained subresources, or proxy: all rights on the node.
+func fine(sub string) []string { return []string{sub, "proxy"} }
+
+// rows is everything that is served. A GET that becomes a WebSocket is authorized as get, as upstream's kubelet does (kubernetes#136550): get on nodes/proxy
+// is no right to read only.
 func (s *Server) rows() []route {
-	fine := func(sub string) []string { return []string{sub, "proxy"} }
-	proxy := []string{"proxy"}
-	return []route{
+	rows := []route{
 		{"GET /healthz", fine("healthz"), s.healthz},
-		{"GET /healthz/ping", fine("healthz"), s.healthz},
-		{"GET /healthz/syncloop", fine("healthz"), s.healthz},
+		{"GET /healthz/{check}", fine("healthz"), s.healthz},
 		{"GET /configz", fine("configz"), s.configz},
 		{"GET /pods", fine("pods"), s.pods},
 		{"GET /pods/{$}", fine("pods"), s.pods},
-		{"GET /runningpods", fine("pods"), s.runningPods},
-		{"GET /runningpods/{$}", fine("pods"), s.runningPods},
 		{"GET /metrics", []string{"metrics"}, s.o.Metrics.ServeHTTP},
+		{"GET /metrics/cadvisor", []string{"metrics"}, page(s.o.Pages.Cadvisor)},
+		{"GET /metrics/resource", []string{"metrics"}, page(s.o.Pages.Resource)},
+		{"GET /metrics/probes", []string{"metrics"}, page(s.o.Pages.Probes)},
 		{"GET /stats/summary", []string{"stats"}, s.summary},
-		{"GET /containerLogs/{namespace}/{pod}/{container}", proxy, s.containerLogs},
-		{"GET /exec/{namespace}/{pod}/{container}", proxy, s.exec},
-		{"POST /exec/{namespace}/{pod}/{container}", proxy, s.exec},
-		{"GET /exec/{namespace}/{pod}/{uid}/{container}", proxy, s.exec},
-		{"POST /exec/{namespace}/{pod}/{uid}/{container}", proxy, s.exec},
-		{"GET /attach/{namespace}/{pod}/{container}", proxy, s.attach},
-		{"POST /attach/{namespace}/{pod}/{container}", proxy, s.attach},
-		{"GET /attach/{namespace}/{pod}/{uid}/{container}", proxy, s.attach},
-		{"POST /attach/{namespace}/{pod}/{uid}/{container}", proxy, s.attach},
-		{"GET /portForward/{namespace}/{pod}", proxy, s.portForward},
-		{"POST /portForward/{namespace}/{pod}", proxy, s.portForward},
-		{"GET /portForward/{namespace}/{pod}/{uid}", proxy, s.portForward},
-		{"POST /portForward/{namespace}/{pod}/{uid}", proxy, s.portForward},
-		{"POST /run/{namespace}/{pod}/{container}", proxy, s.run},
-		{"POST /run/{namespace}/{pod}/{uid}/{container}", proxy, s.run},
+		{"POST /stats/summary", []string{"stats"}, s.summary},
 		{"POST /checkpoint/{namespace}/{pod}/{container}", []string{"checkpoint"}, s.checkpoint},
 	}
+	if s.o.Pages.Off.Debugging {
+		return append(rows, s.debuggingOff()...)
+	}
+	rows = append(rows, streamRows(s)...)
+	rows = append(rows, s.logRows()...)
+	return append(rows, s.debugRows()...)
+}
+
+func streamRows(s *Server) []route {
+	proxy := []string{"proxy"}
+	rows := []route{
+		{"GET /runningpods", fine("pods"), s.runningPods},
+		{"GET /runningpods/{$}", fine("pods"), s.runningPods},
+		{"GET /containerLogs/{namespace}/{pod}/{container}", proxy, s.containerLogs},
+		{"POST /run/{namespace}/{pod}/{container}", proxy, s.run},
+		{"POST /run/{namespace}/{pod}/{uid}/{container}", proxy, s.run},
+	}
+	for _, method := range []string{"GET ", "POST "} {
+		rows = append(rows,
+			route{method + "/exec/{namespace}/{pod}/{container}", proxy, s.exec},
+			route{method + "/exec/{namespace}/{pod}/{uid}/{container}", proxy, s.exec},
+			route{method + "/attach/{namespace}/{pod}/{container}", proxy, s.attach},
+			route{method + "/attach/{namespace}/{pod}/{uid}/{container}", proxy, s.attach},
+			route{method + "/portForward/{namespace}/{pod}", proxy, s.portForward},
+			route{method + "/portForward/{namespace}/{pod}/{uid}", proxy, s.portForward},
+		)
+	}
+	return rows
+}
+
+// debuggingOff answers for what enableDebuggingHandlers=false leaves out.
+func (s *Server) debuggingOff() []route {
+	off := refused("Debug endpoints are disabled.")
+	var rows []route
+	for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/debug/pprof/"} {
+		rows = append(rows, route{path, []string{"proxy"}, off})
+	}
+	return append(rows, route{"/runningpods/", fine("pods"), off}, route{"/logs/", []string{"log"}, off})
+}
+
+func refused(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, text, http.StatusMethodNotAllowed) }
+}
+
+func page(h http.Handler) http.HandlerFunc {
+	if h == nil {
+		return http.NotFound
+	}
+	return h.ServeHTTP
 }
 
 // routes puts the rows into a mux; the authorization of a row is asked before it answers, and what is not a row needs proxy to learn that it is none.
@@ -51,6 +89,52 @@ func (s *Server) routes() http.Handler {
 	for _, r := range s.rows() {
 		mux.HandleFunc(r.pattern, s.authorized(r.allowed, r.serve))
 	}
-	mux.HandleFunc("/", s.authorized([]string{"proxy"}, http.NotFound))
-	return mux
+	mux.HandleFunc("/", s.authorized([]string{"proxy"}, s.unknown))
+	return s.counted(mux)
+}
+
+// readOnly are the paths that only GET reads.
+var readOnly = []string{"/pods", "/runningpods", "/containerLogs/", "/logs", "/configz", "/healthz"}
+
+// unknown tells a wrong method from a wrong path.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	for _, path := range readOnly {
+		if r.Method != http.MethodGet && strings.HasPrefix(r.URL.Path, path) {
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+// long are the paths whose requests last.
+var long = map[string]bool{"exec": true, "attach": true, "portForward": true, "containerLogs": true, "run": true, "debug": true}
+
+// counted tells Pages.Count of each request by the first element of its path, two of /metrics/*.
+func (s *Server) counted(next http.Handler) http.Handler {
+	if s.o.Pages.Count == nil {
+		return next
+	}
+	known := map[string]bool{}
+	for _, r := range s.rows() {
+		_, path, _ := strings.Cut(r.pattern, "/")
+		known[bucket(path)] = true
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := bucket(strings.TrimPrefix(r.URL.Path, "/"))
+		if !known[b] {
+			b = "other"
+		}
+		defer s.o.Pages.Count(r.Method, b, long[b])()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func bucket(path string) string {
+	head, rest, _ := strings.Cut(path, "/")
+	if head == "metrics" && rest != "" {
+		return head + "/" + rest
+	}
+	return head
 }

@@ -19,6 +19,7 @@ type Server struct {
 	o        Options
 	listener net.Listener
 	handler  http.Handler
+	health   http.Handler
 }
 
 // New checks the options and takes the port, so that a taken one is known before anything else starts.
@@ -50,6 +51,7 @@ func New(o Options) (*Server, error) {
 		}
 		s.listener = l
 	}
+	s.health = s.checks()
 	s.handler = s.guard(s.routes())
 	return s, nil
 }

@@ -34,8 +34,13 @@ func (s *Server) podOf(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 	pod, ok := s.o.Pods.PodByName(r.PathValue("namespace"), r.PathValue("pod"))
 	if !ok {
 		http.Error(w, "pod does not exist", http.StatusNotFound)
+		return nil, false
 	}
-	return pod, ok
+	if uid := r.PathValue("uid"); uid != "" && uid != string(pod.UID) {
+		http.Error(w, "pod not found", http.StatusNotFound)
+		return nil, false
+	}
+	return pod, true
 }
 
 // target is whose streams are asked for, and which of them.
@@ -117,6 +122,7 @@ func terminal(pod *v1.Pod, name string) (tty, known bool) {
 // join connects the upgraded connection of the client to the runtime's streaming server. Runtimes speak SPDY and WebSocket up to v4; a client that
 // speaks WebSocket v5 (kubectl's default) is translated.
 func (s *Server) join(w http.ResponseWriter, r *http.Request, address string, o proxy.Options) {
+	w = s.idle(w)
 	u, err := url.Parse(address)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", address, err), http.StatusInternalServerError)
@@ -159,6 +165,7 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("the container runtime's streaming URL %q: %v", answer.Url, err), http.StatusInternalServerError)
 		return
 	}
+	w = s.idle(w)
 	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
 		proxy.NewTunnelingHandler(through(u)).ServeHTTP(w, r)
 		return
@@ -217,9 +224,4 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		fmt.Fprintf(w, "\n%v", err)
 	}
-}
-
-// checkpoint is refused: no runtime Gantry starts can do it.
-func (s *Server) checkpoint(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "checkpointing containers is not supported: the container runtime runs without criu", http.StatusNotImplemented)
 }

@@ -65,6 +65,45 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// What goes in comes out whole, and the end of the input reaches the command while its output goes on.
+//
+// row: KAP-06
+func TestExecMovesMuch(t *testing.T) {
+	w := newWorld(t)
+	w.run("web", map[string]string{"app": "run"})
+	much := strings.Repeat("0123456789abcdef\n", 1<<17)
+	for protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			w := w.in(t)
+			var out bytes.Buffer
+			err := w.stream(protocol, "/exec/default/web/app?input=1&output=1&command=sh&command=-c&command=cat%3B+echo+end",
+				remotecommand.StreamOptions{Stdin: strings.NewReader(much), Stdout: &out})
+			if err != nil || out.String() != much+"end\n" {
+				t.Errorf("%d of %d bytes, %v", out.Len(), len(much)+4, err)
+			}
+		})
+	}
+}
+
+// The older WebSocket protocol, which has no end of input, is passed through to the runtime.
+//
+// row: KAP-06
+func TestExecOverWebSocketVersion4(t *testing.T) {
+	w := newWorld(t)
+	w.run("web", map[string]string{"app": "run"})
+	e, err := remotecommand.NewWebSocketExecutorForProtocols(w.config, http.MethodGet, w.url+"/exec/default/web/app?output=1&error=1&command=sh&command=-c&command=echo+out%3B+echo+err+%3E%262%3B+exit+3",
+		"v4.channel.k8s.io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	err = e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut})
+	var code utilexec.CodeExitError
+	if !errors.As(err, &code) || code.Code != 3 || out.String() != "out\n" || errOut.String() != "err\n" {
+		t.Errorf("%q %q %v", out.String(), errOut.String(), err)
+	}
+}
+
 // row: KAP-06
 func TestExecWithTerminal(t *testing.T) {
 	w := newWorld(t)
@@ -114,10 +153,12 @@ func TestStreamRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.run("web", map[string]string{"app": "exit 0", "waiting": ""})
 	for path, want := range map[string]string{
-		"/exec/default/none/app?output=1&command=ls":    "404 pod does not exist",
-		"/exec/default/web/waiting?output=1&command=ls": `500 container not found ("waiting")`,
-		"/exec/default/web/app?command=ls":              "400 you must specify at least 1 of stdin, stdout, stderr",
-		"/portForward/default/none":                     "404 pod does not exist",
+		"/exec/default/none/app?output=1&command=ls":          "404 pod does not exist",
+		"/exec/default/web/waiting?output=1&command=ls":       `500 container not found ("waiting")`,
+		"/exec/default/web/app?command=ls":                    "400 you must specify at least 1 of stdin, stdout, stderr",
+		"/portForward/default/none":                           "404 pod does not exist",
+		"/exec/default/web/other-uid/app?output=1&command=ls": "404 pod not found",
+		"/portForward/default/web/other-uid":                  "404 pod not found",
 	} {
 		code, body := w.ask(w.config, http.MethodPost, path)
 		if got := fmt.Sprintf("%d %s", code, body); got != want {
@@ -131,9 +172,6 @@ func TestStreamRefusals(t *testing.T) {
 	w.run("up", map[string]string{"app": "run"})
 	if code, body := w.ask(w.config, http.MethodPost, "/exec/default/up/app?output=1&command=ls"); code != 400 && code != 500 || !strings.Contains(body, "pgrade") {
 		t.Errorf("a request without upgrade: %d %s", code, body)
-	}
-	if code, _ := w.ask(w.config, http.MethodPost, "/checkpoint/default/up/app"); code != http.StatusNotImplemented {
-		t.Errorf("checkpoint: %d", code)
 	}
 }
 

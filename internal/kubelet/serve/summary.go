@@ -12,6 +12,15 @@ import (
 
 // summary answers /stats/summary: the node as Usage measures it, Pods and containers as the runtime does.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
+	if s.o.Stats != nil {
+		out, err := s.o.Stats.Summary(r.Context(), r.FormValue("only_cpu_and_memory") == "true")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		writeJSON(w, out)
+		return
+	}
 	out := statsapi.Summary{Node: statsapi.NodeStats{NodeName: s.o.NodeName}, Pods: []statsapi.PodStats{}}
 	if s.o.Usage != nil {
 		n, err := s.o.Usage.Node(r.Context())

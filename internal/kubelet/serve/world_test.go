@@ -128,6 +128,7 @@ type world struct {
 	api     *fake.Clientset
 	ca      *authority
 	url     string
+	server  *serve.Server
 	config  *rest.Config // system:masters by certificate
 	sick    *atomic.Pointer[string]
 	reviews *atomic.Int64 // SubjectAccessReviews
@@ -148,7 +149,7 @@ func (usage) Node(context.Context) (statsapi.NodeStats, error) {
 	return statsapi.NodeStats{CPU: &statsapi.CPUStats{UsageNanoCores: &n}}, nil
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*serve.Options)) *world {
 	t.Helper()
 	w := &world{T: t, sick: &atomic.Pointer[string]{}, reviews: &atomic.Int64{}, kubelet: &kubelet{}, api: fake.NewClientset(), ca: newAuthority(t), logDir: t.TempDir()}
 	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{"img:1"}}}})
@@ -169,7 +170,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := serve.New(serve.Options{
+	o := serve.Options{
 		NodeName: "node-1", Address: "127.0.0.1", Port: -1, TLS: &tls.Config{Certificates: []tls.Certificate{pair}},
 		Authenticator: authn, Authorizer: authz, Pods: w.kubelet, Runtime: w.cri.Runtime(), Usage: usage{},
 		Healthz: func() error {
@@ -179,10 +180,15 @@ func newWorld(t *testing.T) *world {
 			return nil
 		},
 		Configz: func() any { return map[string]string{"kind": "KubeletConfiguration"} },
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := serve.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.server = s
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
