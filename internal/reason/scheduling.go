@@ -15,5 +15,11 @@ const (
 	PodWanted         Code = "PodWanted"         // no Pod that required affinity asks for is near
 	PodMinded         Code = "PodMinded"         // a Pod that required anti-affinity keeps away from is near
 	PodUnwelcome      Code = "PodUnwelcome"      // the required anti-affinity of a Pod near keeps this one out
+	VolumeElsewhere   Code = "VolumeElsewhere"   // a bound volume cannot follow to the node
+	VolumeGone        Code = "VolumeGone"        // a claim is bound to a volume that is not there
+	VolumeNotFound    Code = "VolumeNotFound"    // no free volume for a claim, and none can be made
+	VolumeNoSpace     Code = "VolumeNoSpace"     // no storage left to make a volume from
+	VolumeTaken       Code = "VolumeTaken"       // another Pod has the volume and it cannot be shared
+	TooManyVolumes    Code = "TooManyVolumes"    // the node's limit of attached volumes is reached
 	Gated             Code = "Gated"             // scheduling gates are left
 )

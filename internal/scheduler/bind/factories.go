@@ -3,6 +3,7 @@ package bind
 import (
 	"maps"
 
+	"github.com/gantry-project/gantry/internal/scheduler/bind/volumes"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
@@ -15,6 +16,10 @@ func Factories(extra map[string]plugins.Factory) map[string]plugins.Factory {
 		if row.New != nil {
 			all[row.Name] = row.New
 		}
+	}
+	ledger := &volumes.Shared{}
+	for _, name := range plugins.Stored {
+		all[name] = ledger.Factory(all[name])
 	}
 	all[plugins.DefaultBinder] = newBinder
 	all[plugins.DefaultPreemption] = newPreemption

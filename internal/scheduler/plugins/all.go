@@ -20,10 +20,15 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeports"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/noderesources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeunschedulable"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodevolumelimits"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/podtopologyspread"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/schedulinggates"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/tainttoleration"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumerestrictions"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumezone"
 )
 
 // Names of the rows whose factory is in scheduler/bind.
@@ -60,6 +65,10 @@ var All = []Row{
 	{Name: nodeaffinity.Name, Weight: 2, New: with(nodeaffinity.New), Args: &nodeAffinityArgs},
 	{Name: nodeports.Name, New: plain(nodeports.New)},
 	{Name: noderesources.FitName, Weight: 1, New: with(noderesources.NewFit), Args: &fitArgs},
+	{Name: volumerestrictions.Name, New: knowing(volumerestrictions.New)},
+	{Name: nodevolumelimits.Name, New: knowing(nodevolumelimits.New)},
+	{Name: volumebinding.Name, New: newVolumeBinding, Args: &volumeArgs},
+	{Name: volumezone.Name, New: knowing(volumezone.New)},
 	{Name: podtopologyspread.Name, Weight: 2, New: newSpread, Args: &spreadArgs},
 	{Name: interpodaffinity.Name, Weight: 2, New: newAffinity, Args: &interPodArgs},
 	{Name: dynamicresources.Name, New: plain(dynamicresources.New)}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
@@ -120,6 +129,30 @@ func newAffinity(_ context.Context, args runtime.Object, h framework.Handle) (fr
 		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
 	}
 	return interpodaffinity.New(own, namespacesOf(h)), nil
+}
+
+// Stored names the plugins that judge by storage.Facts; a Handle that is a storage.Source gives them these.
+var Stored = []string{volumerestrictions.Name, nodevolumelimits.Name, volumebinding.Name, volumezone.Name}
+
+// VolumeHandsHolder is what a Handle offers whose scheduler binds volumes.
+type VolumeHandsHolder interface{ VolumeHands() volumebinding.Hands }
+
+func knowing[P framework.Plugin](make func(storage.Facts) P) Factory {
+	return func(_ context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+		return make(storage.FactsOf(h)), nil
+	}
+}
+
+func newVolumeBinding(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	own, ok := args.(*config.VolumeBindingArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+	}
+	var hands volumebinding.Hands
+	if holder, ok := h.(VolumeHandsHolder); ok {
+		hands = holder.VolumeHands()
+	}
+	return volumebinding.New(own, storage.FactsOf(h), hands), nil
 }
 
 // namespacesOf looks namespaces' labels up in the Handle's informers; nil without any.

@@ -30,6 +30,7 @@ var (
 	}, completeBalanced, checkBalanced)
 	spreadArgs     = row(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
 	interPodArgs   = row(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} }, completeInterPod, checkInterPod)
+	volumeArgs     = row(func() *config.VolumeBindingArgs { return &config.VolumeBindingArgs{} }, completeVolumes, checkVolumes)
 	preemptionArgs = row(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
 )
 
@@ -199,6 +200,23 @@ func checkInterPod(path *field.Path, a *config.InterPodAffinityArgs) field.Error
 		return field.ErrorList{field.Invalid(path.Child("hardPodAffinityWeight"), w, "not in valid range [0, 100]")}
 	}
 	return nil
+}
+
+func completeVolumes(a *config.VolumeBindingArgs) {
+	if a.BindTimeoutSeconds == nil {
+		a.BindTimeoutSeconds = new(int64(600))
+	}
+}
+
+func checkVolumes(path *field.Path, a *config.VolumeBindingArgs) field.ErrorList {
+	var errs field.ErrorList
+	if n := *a.BindTimeoutSeconds; n < 0 {
+		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), n, "invalid BindTimeoutSeconds, should not be a negative value"))
+	}
+	if a.Shape != nil {
+		errs = append(errs, field.Invalid(path.Child("shape"), a.Shape, "unexpected field `shape`, feature StorageCapacityScoring is disabled"))
+	}
+	return errs
 }
 
 func completePreemption(a *config.DefaultPreemptionArgs) {

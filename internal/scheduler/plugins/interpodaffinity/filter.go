@@ -33,15 +33,15 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	s := &standing{own: own, wanted: counts{}, unwanted: counts{}, unwilled: counts{}}
 	for _, n := range nodesWith(state, nodes, framework.NodeInfoLister.HavePodsWithRequiredAntiAffinityList) {
 		for _, other := range n.GetPodsWithRequiredAntiAffinity() {
-			pl.mind(s.unwilled, other.GetRequiredAntiAffinityTerms(), p, n.Node(), 1)
+			pl.mind(s.unwilled, other.GetRequiredAntiAffinityTerms(), meeting{p, n.Node(), 1})
 		}
 	}
 	affinity, anti := own.GetRequiredAffinityTerms(), own.GetRequiredAntiAffinityTerms()
 	if len(affinity)+len(anti) > 0 {
 		for _, n := range nodes {
 			for _, other := range n.GetPods() {
-				pl.seek(s.wanted, affinity, other.GetPod(), n.Node(), 1)
-				pl.mind(s.unwanted, anti, other.GetPod(), n.Node(), 1)
+				pl.seek(s.wanted, affinity, meeting{other.GetPod(), n.Node(), 1})
+				pl.mind(s.unwanted, anti, meeting{other.GetPod(), n.Node(), 1})
 			}
 		}
 	}
@@ -53,20 +53,20 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 }
 
 // seek counts a Pod that all terms mean in the domains of the node.
-func (pl *Plugin) seek(c counts, terms []framework.AffinityTerm, p *v1.Pod, node *v1.Node, by int64) {
-	if !pl.matchesAll(terms, p) {
+func (pl *Plugin) seek(c counts, terms []framework.AffinityTerm, m meeting) {
+	if !pl.matchesAll(terms, m.pod) {
 		return
 	}
 	for i := range terms {
-		c.add(node, terms[i].TopologyKey, by)
+		c.add(m.node, terms[i].TopologyKey, m.sign)
 	}
 }
 
 // mind counts each term that means the Pod in its domain of the node.
-func (pl *Plugin) mind(c counts, terms []framework.AffinityTerm, p *v1.Pod, node *v1.Node, by int64) {
+func (pl *Plugin) mind(c counts, terms []framework.AffinityTerm, m meeting) {
 	for i := range terms {
-		if pl.matches(&terms[i], p) {
-			c.add(node, terms[i].TopologyKey, by)
+		if pl.matches(&terms[i], m.pod) {
+			c.add(m.node, terms[i].TopologyKey, m.sign)
 		}
 	}
 }
@@ -92,9 +92,9 @@ func (pl *Plugin) follow(state framework.CycleState, other framework.PodInfo, no
 	if node == nil {
 		return nil
 	}
-	pl.mind(s.unwilled, other.GetRequiredAntiAffinityTerms(), s.own.GetPod(), node, by)
-	pl.seek(s.wanted, s.own.GetRequiredAffinityTerms(), other.GetPod(), node, by)
-	pl.mind(s.unwanted, s.own.GetRequiredAntiAffinityTerms(), other.GetPod(), node, by)
+	pl.mind(s.unwilled, other.GetRequiredAntiAffinityTerms(), meeting{s.own.GetPod(), node, by})
+	pl.seek(s.wanted, s.own.GetRequiredAffinityTerms(), meeting{other.GetPod(), node, by})
+	pl.mind(s.unwanted, s.own.GetRequiredAntiAffinityTerms(), meeting{other.GetPod(), node, by})
 	return nil
 }
 

@@ -120,6 +120,13 @@ func (c counts) add(node *v1.Node, key string, by int64) {
 	}
 }
 
+// meeting is a Pod that terms may mean, the node whose domains they are about, and the sign of what they count.
+type meeting struct {
+	pod  *v1.Pod
+	node *v1.Node
+	sign int64
+}
+
 // nodesWith gives the nodes of the cycle: the world's where it is known, for it lists those with affine Pods apart.
 func nodesWith(state framework.CycleState, all []framework.NodeInfo, list func(framework.NodeInfoLister) ([]framework.NodeInfo, error)) []framework.NodeInfo {
 	if w := place.WorldOf(state); w != nil {

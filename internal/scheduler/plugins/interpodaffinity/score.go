@@ -62,13 +62,6 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	return nil
 }
 
-// meeting is a Pod that terms may mean, the node whose domains they are about, and the sign of their weight.
-type meeting struct {
-	pod  *v1.Pod
-	node *v1.Node
-	sign int64
-}
-
 func (pl *Plugin) prefer(sum pull, terms []framework.WeightedAffinityTerm, m meeting) {
 	for i := range terms {
 		if pl.matches(&terms[i].AffinityTerm, m.pod) {

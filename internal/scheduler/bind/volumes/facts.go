@@ -1,0 +1,233 @@
+package volumes
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+)
+
+// Names of the indexes.
+const (
+	byClass = "volumes/class"
+	byNode  = "volumes/node"
+)
+
+// Ledger is what is known of volumes and what is being done about them.
+type Ledger struct {
+	client      kubernetes.Interface
+	pods        corelisters.PodLister
+	nodes       corelisters.NodeLister
+	seenClaims  corelisters.PersistentVolumeClaimLister
+	seenVolumes corelisters.PersistentVolumeLister
+	classes     storagelisters.StorageClassLister
+	csiNodes    storagelisters.CSINodeLister
+	drivers     storagelisters.CSIDriverLister
+	capacities  storagelisters.CSIStorageCapacityLister
+	ofClass     cache.Indexer // volumes
+	attachments cache.Indexer
+	pending
+}
+
+// pending is guarded by mu.
+type pending struct {
+	mu      sync.Mutex
+	claims  map[string]*v1.PersistentVolumeClaim // as assumed or written, by namespace/name
+	volumes map[string]*v1.PersistentVolume
+	changed chan struct{} // closed and made anew when a claim, volume or Pod changes
+}
+
+var (
+	_ storage.Facts       = (*Ledger)(nil)
+	_ volumebinding.Hands = (*Ledger)(nil)
+)
+
+// New makes a ledger on a Handle's client and informers, before the informers start.
+func New(h framework.Handle) (*Ledger, error) {
+	f := h.SharedInformerFactory()
+	core, store := f.Core().V1(), f.Storage().V1()
+	l := &Ledger{
+		client: h.ClientSet(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
+		seenClaims: core.PersistentVolumeClaims().Lister(), seenVolumes: core.PersistentVolumes().Lister(),
+		classes: store.StorageClasses().Lister(), csiNodes: store.CSINodes().Lister(), drivers: store.CSIDrivers().Lister(), capacities: store.CSIStorageCapacities().Lister(),
+		ofClass: core.PersistentVolumes().Informer().GetIndexer(), attachments: store.VolumeAttachments().Informer().GetIndexer(),
+		pending: pending{claims: map[string]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{}, changed: make(chan struct{})},
+	}
+	return l, l.watch(f)
+}
+
+func (l *Ledger) watch(f informers.SharedInformerFactory) error {
+	core, store := f.Core().V1(), f.Storage().V1()
+	err := core.PersistentVolumes().Informer().AddIndexers(cache.Indexers{byClass: func(obj any) ([]string, error) {
+		v, ok := obj.(*v1.PersistentVolume)
+		if !ok {
+			return nil, nil
+		}
+		return []string{volume.GetPersistentVolumeClass(v)}, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("indexing volumes by class: %w", err)
+	}
+	err = store.VolumeAttachments().Informer().AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) {
+		a, ok := obj.(*storagev1.VolumeAttachment)
+		if !ok {
+			return nil, nil
+		}
+		return []string{a.Spec.NodeName}, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("indexing attachments by node: %w", err)
+	}
+	for _, i := range []cache.SharedIndexInformer{core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()} {
+		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { l.ring() }, UpdateFunc: func(_, _ any) { l.ring() }, DeleteFunc: func(any) { l.ring() },
+		}); err != nil {
+			return fmt.Errorf("watching volumes: %w", err)
+		}
+	}
+	if _, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { l.ring() }}); err != nil {
+		return fmt.Errorf("watching Pods: %w", err)
+	}
+	return nil
+}
+
+// ring wakes all who wait for claims.
+func (l *Ledger) ring() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// change gives a channel that is closed at the next change.
+func (l *Ledger) change() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// newer tells whether version a is later than b; versions that cannot be compared are taken for it, so that nothing stale is kept.
+func newer(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil && a != b || err == nil && c > 0
+}
+
+// Claim finds a claim, as assumed.
+func (l *Ledger) Claim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	is, err := l.seenClaims.PersistentVolumeClaims(namespace).Get(name)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := namespace + "/" + name
+	ours := l.claims[key]
+	if ours == nil {
+		return is, nil
+	}
+	if is.UID != ours.UID || newer(is.ResourceVersion, ours.ResourceVersion) {
+		delete(l.claims, key)
+		return is, nil
+	}
+	return ours, nil
+}
+
+// Volume finds a volume, as assumed.
+func (l *Ledger) Volume(name string) (*v1.PersistentVolume, error) {
+	is, err := l.seenVolumes.Get(name)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.assumed(is), nil
+}
+
+// assumed is the volume as assumed; mu is held.
+func (l *Ledger) assumed(is *v1.PersistentVolume) *v1.PersistentVolume {
+	ours := l.volumes[is.Name]
+	if ours == nil {
+		return is
+	}
+	if is.UID != ours.UID || newer(is.ResourceVersion, ours.ResourceVersion) {
+		delete(l.volumes, is.Name)
+		return is
+	}
+	return ours
+}
+
+// VolumesOf lists the volumes of a class, as assumed.
+func (l *Ledger) VolumesOf(class string) []*v1.PersistentVolume {
+	found, err := l.ofClass.ByIndex(byClass, class)
+	if err != nil { // only of an index that is not there
+		return nil
+	}
+	out := make([]*v1.PersistentVolume, 0, len(found))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, obj := range found {
+		if v, ok := obj.(*v1.PersistentVolume); ok {
+			out = append(out, l.assumed(v))
+		}
+	}
+	storage.SortByName(out)
+	return out
+}
+
+// Class finds a storage class.
+func (l *Ledger) Class(name string) (*storagev1.StorageClass, error) { return l.classes.Get(name) }
+
+// CSINode finds what the drivers on a node say; nil when they say nothing.
+func (l *Ledger) CSINode(node string) *storagev1.CSINode {
+	n, err := l.csiNodes.Get(node)
+	if err != nil {
+		return nil
+	}
+	return n
+}
+
+// Driver finds a CSI driver; nil when there is none.
+func (l *Ledger) Driver(name string) *storagev1.CSIDriver {
+	d, err := l.drivers.Get(name)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// Capacities lists what drivers can still provision.
+func (l *Ledger) Capacities() []*storagev1.CSIStorageCapacity {
+	all, err := l.capacities.List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// Attachments lists what is, or is to be, attached to a node.
+func (l *Ledger) Attachments(node string) []*storagev1.VolumeAttachment {
+	found, err := l.attachments.ByIndex(byNode, node)
+	if err != nil {
+		return nil
+	}
+	out := make([]*storagev1.VolumeAttachment, 0, len(found))
+	for _, obj := range found {
+		if a, ok := obj.(*storagev1.VolumeAttachment); ok {
+			out = append(out, a)
+		}
+	}
+	return out
+}

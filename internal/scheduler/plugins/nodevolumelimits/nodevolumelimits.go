@@ -1,0 +1,191 @@
+// Package nodevolumelimits refuses nodes that cannot attach as many volumes of a CSI driver as the Pod would need.
+//
+// Chapter 3, judged. The limit is what the driver says in CSINode (allocatable.count); counted are the volumes of all Pods on the node and of VolumeAttachments
+// still there, each once. Volumes of in-tree plugins count for the driver that took them over. Without a CSINode, or a limit in it, nothing is refused. Pure.
+package nodevolumelimits
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+)
+
+const (
+	// Name of the plugin.
+	Name = "NodeVolumeLimits"
+	// Reason is upstream's text.
+	Reason = "node(s) exceed max volume count"
+)
+
+// Plugin is the judge.
+type Plugin struct {
+	facts storage.Facts
+	no    *framework.Status
+}
+
+// New makes the judge; without facts it judges nobody.
+func New(facts storage.Facts) *Plugin {
+	return &Plugin{facts: facts, no: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name)}
+}
+
+var (
+	_ framework.PreFilterPlugin   = (*Plugin)(nil)
+	_ framework.FilterPlugin      = (*Plugin)(nil)
+	_ framework.EnqueueExtensions = (*Plugin)(nil)
+	_ framework.SignPlugin        = (*Plugin)(nil)
+	_ place.Explainer             = (*Plugin)(nil)
+)
+
+// Name is Name.
+func (*Plugin) Name() string { return Name }
+
+// PreFilter skips Pods that have nothing to attach.
+func (pl *Plugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	if pl.facts == nil || !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return storage.MayAttach(p, &v) }) {
+		return nil, framework.NewStatus(framework.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions has none: other Pods' volumes are read from the node.
+func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+// Filter refuses nodes with too little left of a driver's limit.
+func (pl *Plugin) Filter(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	if _, over := pl.over(p, n); over {
+		return pl.no
+	}
+	return nil
+}
+
+// excess is the first driver, by name, whose limit the Pod would break.
+type excess struct {
+	driver             string
+	more, there, limit int
+}
+
+func (pl *Plugin) over(p *v1.Pod, n framework.NodeInfo) (excess, bool) {
+	node := pl.facts.CSINode(n.Node().Name)
+	limits := limitsOf(node)
+	if len(limits) == 0 {
+		return excess{}, false
+	}
+	wanted := storage.Attached(pl.facts, p, node)
+	if len(wanted) == 0 {
+		return excess{}, false
+	}
+	there := map[storage.Handle]bool{}
+	for _, other := range n.GetPods() {
+		for h := range storage.Attached(pl.facts, other.GetPod(), node) {
+			there[h] = true
+		}
+	}
+	for _, a := range pl.facts.Attachments(n.Node().Name) {
+		if name := a.Spec.Source.PersistentVolumeName; name != nil {
+			if v, err := pl.facts.Volume(*name); err == nil {
+				if h, ok := storage.HandleOf(v, node); ok {
+					there[h] = true
+				}
+			}
+		}
+	}
+	have, more := map[string]int{}, map[string]int{}
+	for h := range there {
+		have[h.Driver]++
+	}
+	for h := range wanted {
+		if !there[h] {
+			more[h.Driver]++
+		}
+	}
+	for _, driver := range slices.Sorted(maps.Keys(more)) {
+		if limit, ok := limits[driver]; ok && have[driver]+more[driver] > limit {
+			return excess{driver, more[driver], have[driver], limit}, true
+		}
+	}
+	return excess{}, false
+}
+
+func limitsOf(n *storagev1.CSINode) map[string]int {
+	if n == nil {
+		return nil
+	}
+	out := map[string]int{}
+	for _, d := range n.Spec.Drivers {
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			out[d.Name] = int(*d.Allocatable.Count)
+		}
+	}
+	return out
+}
+
+// Explain gives the numbers.
+func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) place.Why {
+	e, over := pl.over(p, n)
+	if !over {
+		return place.Why{}
+	}
+	return place.Why{Code: reason.TooManyVolumes, Detail: fmt.Sprintf("driver %s attaches at most %d volumes here, %d are there and the Pod needs %d more", e.driver, e.limit, e.there, e.more),
+		Fix: "remove a Pod with volumes of that driver from the node, or add a node"}
+}
+
+// EventsToRegister wakes when a limit may have risen or a volume gone.
+func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+	on := func(r framework.EventResource, a framework.ActionType, hint framework.QueueingHintFn) framework.ClusterEventWithHint {
+		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a}, QueueingHintFn: hint}
+	}
+	return []framework.ClusterEventWithHint{
+		on(framework.CSINode, framework.Add|framework.Update, afterCSINode),
+		on(framework.AssignedPod, framework.Delete, afterPod),
+		on(framework.PersistentVolumeClaim, framework.Add, volumebinding.AfterClaim),
+		on(framework.VolumeAttachment, framework.Delete, nil),
+		on(framework.Node, framework.Add, nil),
+	}, nil
+}
+
+// afterCSINode: a new one, or one whose limit of some driver rose or went.
+func afterCSINode(_ logr.Logger, _ *v1.Pod, before, after any) (framework.QueueingHint, error) {
+	was, had := before.(*storagev1.CSINode)
+	is, ok := after.(*storagev1.CSINode)
+	if !ok {
+		return framework.Queue, fmt.Errorf("got a %T, want a CSINode", after)
+	}
+	now := limitsOf(is)
+	for driver, old := range limitsOf(was) {
+		if limit, ok := now[driver]; !ok || limit > old {
+			return framework.Queue, nil
+		}
+	}
+	if had {
+		return framework.QueueSkip, nil
+	}
+	return framework.Queue, nil
+}
+
+// afterPod: only a Pod that had something attached leaves room.
+func afterPod(_ logr.Logger, _ *v1.Pod, before, _ any) (framework.QueueingHint, error) {
+	gone, ok := before.(*v1.Pod)
+	if !ok {
+		return framework.Queue, fmt.Errorf("got a %T, want a Pod", before)
+	}
+	if slices.ContainsFunc(gone.Spec.Volumes, func(v v1.Volume) bool { return storage.MayAttach(gone, &v) }) {
+		return framework.Queue, nil
+	}
+	return framework.QueueSkip, nil
+}
+
+// SignPod signs the Pod's volumes.
+func (*Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
+	return []framework.SignFragment{{Key: framework.VolumesSignerName, Value: framework.VolumesSigner(p)}}, nil
+}

@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"slices"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-helpers/storage/volume"
+	csitranslation "k8s.io/csi-translation-lib"
+)
+
+// Handle is a volume as its CSI driver knows it. For one that is yet to be made, ID is the claim's name.
+type Handle struct{ Driver, ID string }
+
+// MayAttach tells whether a volume of a Pod may need to be attached by a CSI driver.
+func MayAttach(p *v1.Pod, v *v1.Volume) bool {
+	name, _ := ClaimName(p, v)
+	return name != "" || csitranslation.New().IsInlineMigratable(v)
+}
+
+// Attached gives the volumes that a Pod needs attached on a node, each once. What cannot be looked up does not count.
+func Attached(f Facts, p *v1.Pod, node *storagev1.CSINode) map[Handle]bool {
+	out := map[Handle]bool{}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		name, _ := ClaimName(p, v)
+		if name == "" {
+			if h, ok := inline(p, v, node); ok {
+				out[h] = true
+			}
+			continue
+		}
+		c, err := f.Claim(p.Namespace, name)
+		if err != nil {
+			continue
+		}
+		if c.Spec.VolumeName != "" {
+			if pv, err := f.Volume(c.Spec.VolumeName); err == nil {
+				if h, ok := HandleOf(pv, node); ok {
+					out[h] = true
+				}
+				continue
+			}
+		}
+		if class, err := f.Class(volume.GetPersistentVolumeClaimClass(c)); err == nil {
+			out[Handle{driverOf(class.Provisioner, node), "claim/" + c.Namespace + "/" + c.Name}] = true
+		}
+	}
+	return out
+}
+
+func inline(p *v1.Pod, v *v1.Volume, node *storagev1.CSINode) (Handle, bool) {
+	lib := csitranslation.New()
+	if !lib.IsInlineMigratable(v) {
+		return Handle{}, false
+	}
+	plugin, err := lib.GetInTreePluginNameFromSpec(nil, v)
+	if err != nil || !tookOver(plugin, node) {
+		return Handle{}, false
+	}
+	pv, err := lib.TranslateInTreeInlineVolumeToCSI(logr.Discard(), v, p.Namespace)
+	if err != nil || pv.Spec.CSI == nil {
+		return Handle{}, false
+	}
+	return Handle{pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle}, true
+}
+
+// HandleOf gives a volume's driver and handle; false when no CSI driver serves it.
+func HandleOf(v *v1.PersistentVolume, node *storagev1.CSINode) (Handle, bool) {
+	v, err := Translated(v, node)
+	if err != nil || v.Spec.CSI == nil {
+		return Handle{}, false
+	}
+	return Handle{v.Spec.CSI.Driver, v.Spec.CSI.VolumeHandle}, true
+}
+
+// driverOf is the driver that a provisioner's volumes are attached by.
+func driverOf(provisioner string, node *storagev1.CSINode) string {
+	if !slices.Contains(migrated, provisioner) || !tookOver(provisioner, node) {
+		return provisioner
+	}
+	if name, err := csitranslation.New().GetCSINameFromInTreeName(provisioner); err == nil {
+		return name
+	}
+	return provisioner
+}

@@ -1,0 +1,8 @@
+// Package volumebinding refuses nodes that a Pod's persistent volumes cannot follow it to, and pairs claims with volumes when a node is chosen.
+//
+// Chapter 3, judged. A bound claim holds the Pod to the nodes of its volume. A claim that waits for its first consumer takes the smallest volume that fits and is
+// reachable from the node, or is provisioned for the node. Which volume that is follows from claims, volumes and node alone (plan), so it is asked again for the
+// node that was chosen.
+//
+// In: storage.Facts, a Pod, a node. Out: refusals with the claim and where its volume is, a Plan for Hands to carry out (scheduler/bind/volumes). Pure.
+package volumebinding
