@@ -40,7 +40,7 @@ func newCustomResources(o Options) (customResources, error) {
 
 // customResource reads "plural.version.group".
 func customResource(r framework.EventResource) (schema.GroupVersionResource, bool) {
-	if strings.Count(string(r), ".") < 2 {
+	if strings.Contains(string(r), "/") || strings.Count(string(r), ".") < 2 { // storage.k8s.io/CSINode and the like are known
 		return schema.GroupVersionResource{}, false
 	}
 	gvr, _ := schema.ParseResourceArg(string(r))

@@ -25,9 +25,14 @@ type attempt struct {
 	fact    journal.Ruled // of the ruling
 	nodes   int           // in the snapshot
 	points  map[string]journal.Took
+
+	last    string // point entered last
+	endedAt string // point where the attempt ended without success
+	endedBy framework.Code
 }
 
 func (a *attempt) time(point string) func() {
+	a.last = point
 	began := time.Now()
 	return func() { a.points[point] += journal.Took(time.Since(began)) }
 }
@@ -95,11 +100,15 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 	}
 	a.ruling = s.one(ctx, in)
 	a.nodes = world.Len()
+	if !a.ruling.Fits() {
+		a.endedAt, a.endedBy = a.last, a.ruling.End.Code()
+	}
+	s.meter.ruled(journal.Took(time.Since(a.began)))
 	a.fact = a.ruling.Fact()
 	a.fact.Attempt, a.fact.Points, a.fact.Took = a.Attempts, a.points, journal.Took(time.Since(a.began))
 }
 
-// sample reads percentageOfNodesToScore: absent means every node, 0 upstream's adaptive sample.
+// sample reads percentageOfNodesToScore: absent and 0 mean upstream's adaptive sample.
 func (s *Scheduler) sample(p *glue.Profile) place.Sample {
 	percent := s.Config.PercentageOfNodesToScore
 	if p.Percent != nil {
@@ -107,8 +116,7 @@ func (s *Scheduler) sample(p *glue.Profile) place.Sample {
 	}
 	out := place.Sample{AtLeast: s.AtLeast, StartsAt: s.startsAt}
 	switch {
-	case percent == nil:
-	case *percent == 0:
+	case percent == nil, *percent == 0:
 		out.Percent = place.Adaptive
 	default:
 		out.Percent = *percent

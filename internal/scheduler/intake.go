@@ -99,6 +99,7 @@ func action(before, after any) framework.ActionType {
 }
 
 func (s *Scheduler) nodeChanged(before, after any) {
+	s.meter.heard("nodes")
 	was, had := before.(*v1.Node)
 	is, has := after.(*v1.Node)
 	s.mu.Lock()
@@ -141,6 +142,7 @@ func (s *Scheduler) stageOf(obj any) (*v1.Pod, stage) {
 }
 
 func (s *Scheduler) podChanged(before, after any) {
+	s.meter.heard("pods")
 	was, from := s.stageOf(before)
 	is, to := s.stageOf(after)
 	if was != nil && is != nil && was.UID != is.UID { // deleted and made anew between two looks

@@ -6,20 +6,45 @@ import (
 
 	"k8s.io/component-base/metrics"
 
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 )
 
 // meter counts under upstream's metric names. Without a registry it counts for nobody.
 type meter struct {
-	waiting   *metrics.GaugeVec
-	incoming  *metrics.CounterVec
-	attempts  *metrics.CounterVec
-	latency   *metrics.HistogramVec
+	waiting  *metrics.GaugeVec
+	incoming *metrics.CounterVec
+	attempts *metrics.CounterVec
+	points   *metrics.HistogramVec
+	took     durations
+	cluster  clusterMeter
+	last     struct {
+		count queue.Count
+		cache [3]int
+
+		refusals map[queue.Refuser]int
+	}
+}
+
+// durations are how long things took, and how often until they succeeded.
+type durations struct {
+	attempt   *metrics.HistogramVec
+	algorithm *metrics.Histogram
 	sli       *metrics.HistogramVec
-	points    *metrics.HistogramVec
-	victims   *metrics.Histogram
-	preempts  *metrics.Counter
-	lastCount queue.Count
+	permit    *metrics.HistogramVec
+	plugin    *metrics.HistogramVec
+	tries     *metrics.Histogram
+}
+
+// clusterMeter is what is known of the cluster, and what was done to it.
+type clusterMeter struct {
+	victims       *metrics.Histogram
+	preempts      *metrics.Counter
+	cache         *metrics.GaugeVec
+	unschedulable *metrics.GaugeVec
+	percent       *metrics.GaugeVec
+	lastEvent     *metrics.GaugeVec
 }
 
 const subsystem = "scheduler"
@@ -28,46 +53,128 @@ func newMeter(r metrics.KubeRegistry) *meter {
 	if r == nil {
 		r = metrics.NewKubeRegistry()
 	}
-	stable := metrics.STABLE
 	m := &meter{
-		waiting:  metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: "pending_pods", Help: "Pending Pods by queue: active, backoff, unschedulable, gated.", StabilityLevel: stable}, []string{"queue"}),
-		incoming: metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "queue_incoming_pods_total", Help: "Pods added to scheduling queues by event and queue.", StabilityLevel: stable}, []string{"queue", "event"}),
-		attempts: metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "schedule_attempts_total", Help: "Attempts to schedule Pods by result: scheduled, unschedulable, error.", StabilityLevel: stable}, []string{"result", "profile"}),
-		latency:  metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: "scheduling_attempt_duration_seconds", Help: "Duration of an attempt: scheduling and binding.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 18), StabilityLevel: stable}, []string{"result", "profile"}),
-		sli:      metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_sli_duration_seconds", Help: "Time from a Pod's first entry into the queue to its binding.", Buckets: metrics.ExponentialBuckets(0.01, 2, 20), StabilityLevel: metrics.BETA}, []string{"attempts"}),
-		points:   metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: "framework_extension_point_duration_seconds", Help: "Duration of all plugins of an extension point.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 12), StabilityLevel: stable}, []string{"extension_point", "profile"}),
-		victims:  metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "preemption_victims", Help: "Number of victims of a preemption.", Buckets: metrics.ExponentialBuckets(1, 2, 7), StabilityLevel: stable}),
-		preempts: metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "preemption_attempts_total", Help: "Preemptions in the cluster.", StabilityLevel: stable}),
+		waiting:  gauge("pending_pods", "Pending Pods by queue: active, backoff, unschedulable, gated.", metrics.STABLE, "queue"),
+		incoming: counter("queue_incoming_pods_total", "Pods added to scheduling queues by event and queue.", "queue", "event"),
+		attempts: counter("schedule_attempts_total", "Attempts to schedule Pods by result: scheduled, unschedulable, error.", "result", "profile"),
+		points:   histogram("framework_extension_point_duration_seconds", "Duration of all plugins of an extension point.", metrics.ExponentialBuckets(0.0001, 2, 12), "extension_point", "status", "profile"),
+		took: durations{
+			attempt:   histogram("scheduling_attempt_duration_seconds", "Duration of an attempt: scheduling and binding.", metrics.ExponentialBuckets(0.0001, 2, 18), "result", "profile"),
+			algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "scheduling_algorithm_duration_seconds", Help: "Duration of finding a node.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 18)}),
+			sli:       histogram("pod_scheduling_sli_duration_seconds", "Time from a Pod's first entry into the queue to its binding.", metrics.ExponentialBuckets(0.01, 2, 20), "attempts"),
+			permit:    histogram("permit_wait_duration_seconds", "Time Pods waited on Permit.", metrics.ExponentialBuckets(0.001, 2, 15), "result"),
+			plugin:    histogram("plugin_execution_duration_seconds", "Duration of a plugin at an extension point that runs once per Pod.", metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "extension_point", "status"),
+			tries:     metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_attempts", Help: "Attempts until a Pod was scheduled.", Buckets: metrics.ExponentialBuckets(1, 2, 5), StabilityLevel: metrics.STABLE}),
+		},
+		cluster: clusterMeter{
+			victims:       metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "preemption_victims", Help: "Number of victims of a preemption.", Buckets: metrics.ExponentialBuckets(1, 2, 7), StabilityLevel: metrics.STABLE}),
+			preempts:      metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "preemption_attempts_total", Help: "Preemptions in the cluster.", StabilityLevel: metrics.STABLE}),
+			cache:         gauge("cache_size", "Nodes, Pods and assumed Pods the scheduler knows.", metrics.ALPHA, "type"),
+			unschedulable: gauge("unschedulable_pods", "Unschedulable Pods by the plugin that refused them.", metrics.ALPHA, "plugin", "profile"),
+			percent:       gantryGauge("percentage_of_nodes_to_score", "Percentage of nodes looked for in force; 0 is the adaptive sample of kube-scheduler.", "profile"),
+			lastEvent:     gantryGauge("informer_last_event_timestamp_seconds", "When the informer last told of a change: how fresh the scheduler's view is.", "resource"),
+		},
 	}
-	r.MustRegister(m.waiting, m.incoming, m.attempts, m.latency, m.sli, m.points, m.victims, m.preempts)
+	r.MustRegister(m.waiting, m.incoming, m.attempts, m.points, m.took.attempt, m.took.algorithm, m.took.sli, m.took.permit, m.took.plugin, m.took.tries,
+		m.cluster.victims, m.cluster.preempts, m.cluster.cache, m.cluster.unschedulable, m.cluster.percent, m.cluster.lastEvent)
 	return m
 }
 
+func gauge(name, help string, level metrics.StabilityLevel, labels ...string) *metrics.GaugeVec {
+	return metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: level}, labels)
+}
+
+func gantryGauge(name, help string, labels ...string) *metrics.GaugeVec {
+	return metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "gantry", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+}
+
+func counter(name, help string, labels ...string) *metrics.CounterVec {
+	return metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.STABLE}, labels)
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
+	return metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels)
+}
+
+// pending sets the gauges of the queue; it is called at every turn of the loop.
 func (m *meter) pending(c queue.Count) {
-	if c == m.lastCount {
+	if c == m.last.count {
 		return
 	}
-	m.lastCount = c
+	m.last.count = c
 	for place, n := range map[queue.Place]int{queue.Active: c.Active, queue.Backoff: c.Backoff, queue.Unschedulable: c.Unschedulable, queue.Gated: c.Gated} {
 		m.waiting.WithLabelValues(string(place)).Set(float64(n))
 	}
 }
 
-func (m *meter) moved(v queue.Move) { m.incoming.WithLabelValues(string(v.To), v.Cause).Inc() }
-
-func (m *meter) attempt(a *attempt, result string) {
-	m.attempts.WithLabelValues(result, a.profile.Name).Inc()
-	m.latency.WithLabelValues(result, a.profile.Name).Observe(time.Since(a.began).Seconds())
-	for point, took := range a.points {
-		m.points.WithLabelValues(point, a.profile.Name).Observe(time.Duration(took).Seconds())
+// knows sets the gauges of what is known.
+func (m *meter) knows(nodes, pods, assumed int) {
+	if now := [3]int{nodes, pods, assumed}; now != m.last.cache {
+		m.last.cache = now
+		for i, what := range []string{"nodes", "pods", "assumed_pods"} {
+			m.cluster.cache.WithLabelValues(what).Set(float64(now[i]))
+		}
 	}
 }
 
+// begin sets what is so from the start.
+func (m *meter) begin(profiles map[string]place.Sample) {
+	for _, what := range []queue.Place{queue.Active, queue.Backoff, queue.Unschedulable, queue.Gated} {
+		m.waiting.WithLabelValues(string(what)).Set(0)
+	}
+	for _, what := range []string{"nodes", "pods", "assumed_pods"} {
+		m.cluster.cache.WithLabelValues(what).Set(0)
+	}
+	for name, s := range profiles {
+		m.cluster.percent.WithLabelValues(name).Set(float64(max(s.Percent, 0)))
+	}
+	for _, what := range []string{"nodes", "pods"} {
+		m.cluster.lastEvent.WithLabelValues(what).SetToCurrentTime()
+	}
+}
+
+func (m *meter) heard(resource string) {
+	m.cluster.lastEvent.WithLabelValues(resource).SetToCurrentTime()
+}
+
+func (m *meter) moved(v queue.Move) {
+	m.incoming.WithLabelValues(string(v.To), v.Cause).Inc()
+}
+
+// refusals sets the number of unschedulable Pods by plugin.
+func (m *meter) refusals(now map[queue.Refuser]int) {
+	for r, n := range now {
+		m.cluster.unschedulable.WithLabelValues(r.Plugin, r.Profile).Set(float64(n))
+	}
+	for r := range m.last.refusals {
+		if _, still := now[r]; !still {
+			m.cluster.unschedulable.WithLabelValues(r.Plugin, r.Profile).Set(0)
+		}
+	}
+	m.last.refusals = now
+}
+
+func (m *meter) attempt(a *attempt, result string) {
+	m.attempts.WithLabelValues(result, a.profile.Name).Inc()
+	m.took.attempt.WithLabelValues(result, a.profile.Name).Observe(time.Since(a.began).Seconds())
+	for point, took := range a.points {
+		status := "Success"
+		if point == a.endedAt {
+			status = a.endedBy.String()
+		}
+		m.points.WithLabelValues(point, status, a.profile.Name).Observe(time.Duration(took).Seconds())
+	}
+}
+
+// ruled is called when all plugins have been asked about the nodes.
+func (m *meter) ruled(took journal.Took) { m.took.algorithm.Observe(time.Duration(took).Seconds()) }
+
 func (m *meter) placed(a *attempt) {
-	m.sli.WithLabelValues(strconv.Itoa(min(a.Attempts, 16))).Observe(time.Since(a.Arrived).Seconds())
+	m.took.sli.WithLabelValues(strconv.Itoa(min(a.Attempts, 16))).Observe(time.Since(a.Arrived).Seconds())
+	m.took.tries.Observe(float64(a.Attempts))
 }
 
 func (m *meter) preempted(victims int) {
-	m.preempts.Inc()
-	m.victims.Observe(float64(victims))
+	m.cluster.preempts.Inc()
+	m.cluster.victims.Observe(float64(victims))
 }

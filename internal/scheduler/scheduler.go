@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -41,13 +42,13 @@ type Options struct {
 	KubeConfig  *rest.Config                                // for plugins that make their own clients; may be nil
 	Informers   informers.SharedInformerFactory             // nil: its own; Run starts it
 	Dynamic     dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
-	Config      *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default
+	Config      *schedulerconfig.KubeSchedulerConfiguration // completed (config.Load, config.Default); nil: the default, with every node scored
 	Journal     journal.Sink                                // nil: none
 	Plugins     map[string]plugins.Factory                  // out-of-tree plugins by name
 	Metrics     metrics.KubeRegistry                        // nil: none
 	Seed        uint64                                      // of the choice among equal nodes; 0: the time of day
-	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
 	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
+	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
 }
 
 // Scheduler schedules the Pods of its profiles.
@@ -61,6 +62,7 @@ type Scheduler struct {
 	pods     corelisters.PodLister
 	synced   []cache.InformerSynced
 	custom   customResources
+	listed   atomic.Bool
 	events   events.EventBroadcaster
 	meter    *meter
 	bell     chan struct{} // capacity one: something may be in the queue
@@ -91,6 +93,7 @@ type state struct {
 func New(o Options) (*Scheduler, error) {
 	if o.Config == nil {
 		o.Config = config.Default()
+		o.Config.PercentageOfNodesToScore = new(int32(100))
 	}
 	if o.Journal == nil {
 		o.Journal = journal.Discard{}
@@ -125,6 +128,11 @@ func New(o Options) (*Scheduler, error) {
 	if err := s.watch(); err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
+	samples := map[string]place.Sample{}
+	for name, p := range s.profiles {
+		samples[name] = s.sample(p)
+	}
+	s.meter.begin(samples)
 	return s, nil
 }
 
@@ -158,6 +166,9 @@ func (s *Scheduler) makeProfiles() error {
 	return nil
 }
 
+// Ready tells whether nodes and Pods have been listed, so that Pods are scheduled.
+func (s *Scheduler) Ready() bool { return s.listed.Load() }
+
 // gate asks the Pod's profile whether it may enter the queue.
 func (s *Scheduler) gate(p *v1.Pod) *framework.Status {
 	return s.profiles[p.Spec.SchedulerName].PreEnqueue(context.Background(), p)
@@ -176,6 +187,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	s.Informers.WaitForCacheSync(ctx.Done()) // those that plugins look up and get no events of
 	s.custom.start(ctx)
+	s.listed.Store(true)
 	for name, p := range s.profiles {
 		logger.V(2).Info("Scheduling profile ready", "schedulerName", name, "plugins", p.Names())
 	}
@@ -198,6 +210,8 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 	if now.Sub(s.flushed) >= time.Second {
 		s.tell(s.queue.Flush(now))
 		s.flushed = now
+		s.meter.knows(s.world.Count())
+		s.meter.refusals(s.queue.Refused())
 	}
 	e := s.queue.Pop(now)
 	var wake time.Time

@@ -2,5 +2,5 @@
 // the plugins that each profile ends up with at each extension point.
 //
 // Chapter 2, waiting. In: bytes of a file, or nothing for the default. Out: a completed configuration, or an error that names every bad field.
-// One default differs from upstream: without percentageOfNodesToScore every node is scored; 0 asks for upstream's adaptive sample.
+// Two things differ from upstream: profiles may name different queue sort plugins, and without clientConnection.qps the client is not throttled.
 package config

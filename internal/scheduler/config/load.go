@@ -16,6 +16,9 @@ import (
 // DefaultSchedulerName is the profile of Pods that name none.
 const DefaultSchedulerName = "default-scheduler"
 
+// DefaultExtenderTimeout bounds a call of an extender that names no httpTimeout; upstream's.
+const DefaultExtenderTimeout = 5 * time.Second
+
 // Load reads a configuration file's bytes (YAML or JSON), completes and validates it. known names the out-of-tree plugins that are compiled in.
 func Load(data []byte, known ...string) (*config.KubeSchedulerConfiguration, error) {
 	decoder, err := strictDecoder()
@@ -77,14 +80,13 @@ func Complete(cfg *config.KubeSchedulerConfiguration) {
 		completeProfile(&cfg.Profiles[i])
 	}
 	completeElection(&cfg.LeaderElection)
-	if cfg.ClientConnection.QPS == 0 {
-		cfg.ClientConnection.QPS = 50
-	}
-	if cfg.ClientConnection.Burst == 0 {
-		cfg.ClientConnection.Burst = 100
-	}
 	if cfg.ClientConnection.ContentType == "" {
 		cfg.ClientConnection.ContentType = runtime.ContentTypeProtobuf
+	}
+	for i := range cfg.Extenders {
+		if t := &cfg.Extenders[i].HTTPTimeout; t.Duration == 0 {
+			t.Duration = DefaultExtenderTimeout
+		}
 	}
 	set(&cfg.EnableProfiling, true)
 	set(&cfg.EnableContentionProfiling, true)

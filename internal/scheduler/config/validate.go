@@ -40,9 +40,8 @@ func checkRest(cfg *config.KubeSchedulerConfiguration, known []string) field.Err
 	if most < initial {
 		errs = append(errs, field.Invalid(field.NewPath("podMaxBackoffSeconds"), most, "must be greater than or equal to PodInitialBackoffSeconds"))
 	}
-	if len(cfg.Extenders) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("extenders"), "extenders are not supported: compile the logic in as a plugin"))
-	}
+	errs = append(errs, checkProcess(cfg)...)
+	errs = append(errs, checkExtenders(cfg.Extenders)...)
 	names := map[string]int{}
 	for i := range cfg.Profiles {
 		p := &cfg.Profiles[i]

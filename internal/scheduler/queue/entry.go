@@ -40,12 +40,13 @@ type Entry struct {
 	Arrived      time.Time // when it came for the first time
 	seq          uint64    // order of arrival, the last tie breaker
 	at           int       // position in its heap
-	gatingEvents []framework.ClusterEvent
 	parkedEntry
 }
 
 // parkedEntry is what only matters while a Pod is parked.
 type parkedEntry struct {
+	gatingEvents []framework.ClusterEvent // that may open a closed gate
+
 	keys    []key           // under which the parked Pod is found
 	checked time.Time       // when a gated Pod's gate was last found closed after a long time
 	ignored map[string]bool // plugin and kind of event: said that it does not help

@@ -71,6 +71,9 @@ func (n *Nominated) On(node string) []framework.PodInfo {
 // Of gives the node promised to a Pod.
 func (n *Nominated) Of(uid types.UID) string { return n.node[uid] }
 
+// Empty tells whether no promise stands.
+func (n *Nominated) Empty() bool { return len(n.node) == 0 }
+
 // Nodes lists the nodes that are promised to somebody; nil when none is.
 func (n *Nominated) Nodes() []string {
 	if len(n.pods) == 0 {
@@ -78,6 +81,3 @@ func (n *Nominated) Nodes() []string {
 	}
 	return slices.Sorted(maps.Keys(n.pods))
 }
-
-// Empty tells whether no promise stands.
-func (n *Nominated) Empty() bool { return len(n.node) == 0 }

@@ -126,3 +126,17 @@ func byArrival(list []*Entry) []*Entry {
 	slices.SortFunc(list, func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) })
 	return list
 }
+
+// Refuser is a plugin of a profile.
+type Refuser struct{ Profile, Plugin string }
+
+// Refused counts the unschedulable Pods that each plugin refused last.
+func (q *Queue) Refused() map[Refuser]int {
+	out := map[Refuser]int{}
+	for k, entries := range q.parked.by {
+		if k.plugin != "" {
+			out[Refuser{k.profile, k.plugin}] = len(entries)
+		}
+	}
+	return out
+}

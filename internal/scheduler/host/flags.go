@@ -1,0 +1,77 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/metrics/legacyregistry"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+)
+
+// Port is where schedulers serve health and metrics, as upstream's.
+const Port = 10259
+
+// Flags are those of a scheduler's command, named as upstream's.
+type Flags struct {
+	File    string
+	Address string
+	Port    int
+	Cert    string
+	Key     string
+
+	elect bool
+	set   *pflag.FlagSet
+}
+
+// Add puts the flags into a set.
+func (f *Flags) Add(s *pflag.FlagSet) {
+	f.set = s
+	s.StringVar(&f.File, "config", "", "KubeSchedulerConfiguration file")
+	s.StringVar(&f.Address, "bind-address", "0.0.0.0", "address for health and metrics")
+	s.IntVar(&f.Port, "secure-port", Port, "port for health and metrics over HTTPS; 0 serves none")
+	s.StringVar(&f.Cert, "tls-cert-file", "", "serving certificate (default: signed by itself)")
+	s.StringVar(&f.Key, "tls-private-key-file", "", "its key")
+	s.BoolVar(&f.elect, "leader-elect", true, "work only while holding the lease, so that several may run (default: as the configuration file says)")
+}
+
+// Options reads the configuration file and says how to run; known names the out-of-tree plugins compiled in.
+func (f *Flags) Options(known ...string) (Options, error) {
+	cfg, err := ReadConfig(f.File, known...)
+	if err != nil {
+		return Options{}, err
+	}
+	if f.set.Changed("leader-elect") {
+		cfg.LeaderElection.LeaderElect = &f.elect
+	}
+	o := Options{Config: cfg}
+	if f.Port != 0 {
+		o.Listen = &Listen{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, More: legacyregistry.DefaultGatherer}
+	}
+	return o, nil
+}
+
+// ReadConfig reads a KubeSchedulerConfiguration file; the default one when path is empty.
+func ReadConfig(path string, known ...string) (*schedulerconfig.KubeSchedulerConfiguration, error) {
+	if path == "" {
+		return config.Default(), nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler configuration: %w", err)
+	}
+	c, err := config.Load(raw, known...)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// PortTaken tells whether a scheduler did not start because its port is taken.
+func PortTaken(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

@@ -1,0 +1,143 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+	config "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+)
+
+// healthTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
+const healthTimeout = 20 * time.Second
+
+// errLost ends a scheduler whose lease somebody else took (upstream's text).
+var errLost = errors.New("leaderelection lost")
+
+// Options are what a scheduler process is made from.
+type Options struct {
+	KubeConfig *rest.Config                       // of the API server
+	Config     *config.KubeSchedulerConfiguration // completed (config.Load, config.Default)
+	Alone      bool                               // nobody else schedules for this API server: no lease is taken
+	Informers  informers.SharedInformerFactory    // nil: its own
+	Journal    journal.Sink                       // nil: none
+	Plugins    map[string]plugins.Factory         // out-of-tree plugins by name
+	Listen     *Listen                            // nil: no server
+}
+
+// Run schedules until ctx ends or the lease is lost.
+func Run(ctx context.Context, o Options) error {
+	client, err := kubernetes.NewForConfig(limited(o.KubeConfig, o.Config))
+	if err != nil {
+		return fmt.Errorf("scheduler: client: %w", err)
+	}
+	registry := metrics.NewKubeRegistry()
+	s, err := scheduler.New(scheduler.Options{
+		Client: client, KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lease := leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
+	if o.Listen != nil {
+		server := &server{Listen: *o.Listen, client: client, config: o.Config, metrics: registry, lease: lease, ready: s.Ready}
+		stopped, err := server.start(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { cancel(); <-stopped }()
+	}
+	if o.Alone || !*o.Config.LeaderElection.LeaderElect {
+		return s.Run(ctx)
+	}
+	return lead(ctx, o, lease, s.Run)
+}
+
+// limited is the client configuration with the throttle of the file; without one there is none.
+func limited(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *rest.Config {
+	c = rest.CopyConfig(c)
+	if c.UserAgent == "" || c.UserAgent == "gantry" {
+		c.UserAgent = "gantry-scheduler"
+	}
+	if c.QPS, c.Burst = cfg.ClientConnection.QPS, int(cfg.ClientConnection.Burst); c.QPS == 0 {
+		c.QPS = -1
+	}
+	if c.ContentType == "" {
+		c.ContentType, c.AcceptContentTypes = cfg.ClientConnection.ContentType, cfg.ClientConnection.AcceptContentTypes
+	}
+	return c
+}
+
+// lead runs work while this process holds the lease.
+func lead(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor, work func(context.Context) error) error {
+	e := o.Config.LeaderElection
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(o.KubeConfig), "leader-election"))
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	lock, err := resourcelock.New(e.ResourceLock, e.ResourceNamespace, e.ResourceName, client.CoreV1(), client.CoordinationV1(),
+		resourcelock.ResourceLockConfig{Identity: name + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
+		ReleaseOnCancel: true, Name: "kube-scheduler", WatchDog: health,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				done <- work(ctx)
+				cancel()
+			},
+			OnNewLeader:      func(id string) { klog.FromContext(outer).V(1).Info("Leader elected", "identity", id) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	elector.Run(ctx)
+	select {
+	case err := <-done:
+		return err
+	case <-outer.Done():
+	case <-time.After(e.RenewDeadline.Duration): // work ends with its context, which ended before elector.Run returned
+	}
+	if outer.Err() == nil {
+		return errLost
+	}
+	return nil
+}
+
+// Listen is where the server listens and what it shows.
+type Listen struct {
+	Address  string // host:port
+	CertFile string // serving certificate and key; empty: signed by itself, new at every start
+	KeyFile  string
+	ClientCA []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
+	More     metrics.Gatherer     // metrics of the whole process; nil: none
+	Bound    func(address string) // told where it listens; may be nil
+}

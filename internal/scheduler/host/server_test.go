@@ -1,0 +1,131 @@
+package host
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/component-base/metrics"
+
+	"github.com/gantry-project/gantry/internal/scheduler"
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+)
+
+// web is a server whose API server knows the token "good" as alice, who may get /metrics and /configz, and "known" as bob, who may nothing.
+func web(t *testing.T) func(path, token string) (int, string) {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+			review := &authentication.TokenReview{}
+			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
+			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
+				review.Status = authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{Username: name}}
+			}
+			answer = review
+		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+			review := &authorization.SubjectAccessReview{}
+			_ = json.NewDecoder(r.Body).Decode(review)
+			at := review.Spec.NonResourceAttributes
+			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && (at.Path == "/metrics" || at.Path == "/configz")
+			answer = review
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(answer) // the caller went away
+	}))
+	t.Cleanup(api.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.LeaderElection.LeaderElect = new(false)
+	registry := metrics.NewKubeRegistry()
+	s, err := scheduler.New(scheduler.Options{Client: fake.NewClientset(), Config: cfg, Metrics: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	at := ""
+	srv := &server{Listen: Listen{Address: "127.0.0.1:0", Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry, lease: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
+	stopped, err := srv.start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs itself
+	t.Cleanup(func() {
+		browser.CloseIdleConnections()
+		cancel()
+		<-stopped
+	})
+	return func(path, token string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+at+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+}
+
+// row: SCH-17, SCH-34, OPS-12
+func TestWhoMaySeeWhat(t *testing.T) {
+	get := web(t)
+	for _, c := range []struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		{"/healthz", "", 200, "ok"},
+		{"/livez", "", 200, "ok"},
+		{"/metrics", "", 403, `forbidden: User "system:anonymous" cannot get path "/metrics"`},
+		{"/metrics", "known", 403, `forbidden: User "bob" cannot get path "/metrics"`},
+		{"/metrics", "wrong", 401, "Unauthorized"},
+		{"/metrics", "good", 200, `scheduler_pending_pods{queue="active"} 0`},
+		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 0`},
+		{"/metrics", "good", 200, `scheduler_cache_size{type="nodes"} 0`},
+		{"/metrics", "good", 200, `gantry_scheduler_informer_last_event_timestamp_seconds`},
+		{"/configz", "good", 200, `"percentageOfNodesToScore"`},
+		{"/debug/pprof/", "good", 403, "forbidden"},
+	} {
+		code, body := get(c.path, c.token)
+		if c.path == "/configz" {
+			var all map[string]map[string]any
+			if err := json.Unmarshal([]byte(body), &all); err != nil || all["kubescheduler.config.k8s.io"]["kind"] != "KubeSchedulerConfiguration" {
+				t.Errorf("/configz: %v %s", err, body)
+			}
+			continue
+		}
+		if code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("GET %s with token %q: %d %.300s, want %d %s", c.path, c.token, code, body, c.code, c.body)
+		}
+	}
+}
