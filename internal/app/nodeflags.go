@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/internal/scheduler/host"
 )
 
 // nodeFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream has one.
@@ -21,11 +23,13 @@ type nodeFlags struct {
 	taints          []string
 	registerNode    bool
 	schedulerConfig string
+	schedulerPort   int
 }
 
 func (n *nodeFlags) flags(f *pflag.FlagSet) {
 	n.kubeletFlags(f)
 	f.StringVar(&n.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file")
+	f.IntVar(&n.schedulerPort, "scheduler-port", host.Port, "port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
 func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {

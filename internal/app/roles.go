@@ -86,6 +86,7 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 type role struct {
 	kubeconfig string
 	elect      bool
+	elects     bool // has an election of its own
 	logging
 }
 
@@ -93,7 +94,9 @@ func (r *role) command(c *cobra.Command, run func(ctx context.Context, cfg *rest
 	c.Args = cobra.NoArgs
 	f := c.Flags()
 	f.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig of the API server (required)")
-	f.BoolVar(&r.elect, "leader-elect", true, "work only while holding the lease, so that several may run")
+	if !r.elects {
+		f.BoolVar(&r.elect, "leader-elect", true, "work only while holding the lease, so that several may run")
+	}
 	r.logging.flags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if r.kubeconfig == "" {
@@ -143,26 +146,6 @@ func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work fun
 	default:
 		return nil // never led
 	}
-}
-
-func newScheduler(io IO) *cobra.Command {
-	r := &role{}
-	config := ""
-	c := r.command(&cobra.Command{
-		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
-		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
-	}, func(ctx context.Context, cfg *rest.Config) error {
-		return r.lead(ctx, cfg, "kube-scheduler", func(ctx context.Context) error {
-			sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "scheduler"})
-			if err != nil {
-				return err
-			}
-			defer stop()
-			return runScheduler(ctx, schedulerOptions{client: cfg, file: config, journal: sink})
-		})
-	})
-	c.Flags().StringVar(&config, "config", "", "KubeSchedulerConfiguration file")
-	return c
 }
 
 func newControllers(io IO) *cobra.Command {

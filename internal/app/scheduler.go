@@ -3,55 +3,149 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	extensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
 
-	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/host"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// schedulerOptions say how the scheduler reaches the API server and what it goes by.
-type schedulerOptions struct {
-	client   *rest.Config
-	file     string // KubeSchedulerConfiguration; empty means the default profile
-	allNodes bool   // score every node unless the file says otherwise
-	journal  journal.Sink
+// newScheduler is the scheduler alone.
+func newScheduler(io IO) *cobra.Command {
+	r, flags := &role{elects: true}, &host.Flags{}
+	c := r.command(&cobra.Command{
+		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
+		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
+	}, func(ctx context.Context, client *rest.Config) error {
+		o, err := flags.Options()
+		if err != nil {
+			return withFix(err, configFix)
+		}
+		sink, stop, err := shippedJournal(ctx, client, speaker{by: "scheduler"})
+		if err != nil {
+			return err
+		}
+		defer stop()
+		o.KubeConfig, o.Journal = client, sink
+		if err = host.Run(ctx, o); host.PortTaken(err) {
+			return withFix(err, "choose another port with --secure-port, or 0 for none")
+		}
+		return err
+	})
+	flags.Add(c.Flags())
+	return c
 }
 
-// runScheduler schedules until ctx ends.
-func runScheduler(ctx context.Context, o schedulerOptions) error {
-	c, err := readSchedulerConfig(o.file)
+const configFix = "name a readable file, and correct the field that the message names; kubescheduler.config.k8s.io/v1 documents all"
+
+// schedule runs the scheduler of `gantry up`: every node is scored unless a file says otherwise, and nobody else schedules.
+func (u *upCommand) schedule(ctx context.Context, c cluster) error {
+	cfg, err := host.ReadConfig(u.node.schedulerConfig)
+	if err != nil {
+		return withFix(err, configFix)
+	}
+	if u.node.schedulerConfig == "" {
+		cfg.PercentageOfNodesToScore = new(int32(100))
+	}
+	if enables(cfg, coscheduling.Name) {
+		admin := c.server.InProcess(&user.DefaultInfo{Name: "gantry", Groups: []string{user.SystemPrivilegedGroup}})
+		if err := servePodGroups(ctx, admin); err != nil {
+			return fmt.Errorf("PodGroups for the plugin %s: %w", coscheduling.Name, err)
+		}
+	}
+	o := host.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, Alone: true, Journal: c.log.Speaker("scheduler", "")}
+	if u.node.schedulerPort != 0 {
+		if o.Listen, err = u.schedulerListen(c); err != nil {
+			return err
+		}
+	}
+	return host.Run(ctx, o)
+}
+
+// schedulerListen is where the scheduler of `gantry up` serves. A default port that another cluster on this machine has is no reason not to start.
+func (u *upCommand) schedulerListen(c cluster) (*host.Listen, error) {
+	ca, err := os.ReadFile(c.files.CA.Cert)
+	if err != nil {
+		return nil, err
+	}
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(u.node.schedulerPort))
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		fix := "choose another port with --scheduler-port, or 0 for none"
+		if u.node.schedulerPort != host.Port {
+			return nil, withFix(fmt.Errorf("scheduler: health and metrics: %w", err), "%s", fix)
+		}
+		klog.Background().Info("The scheduler's health and metrics are not served: the port is taken", "address", at, "fix", fix)
+		return nil, nil
+	}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	return &host.Listen{Address: at, ClientCA: ca}, nil
+}
+
+// enables tells whether any profile uses a plugin.
+func enables(cfg *schedulerconfig.KubeSchedulerConfiguration, plugin string) bool {
+	for _, p := range cfg.Profiles {
+		sets := []schedulerconfig.PluginSet{p.Plugins.MultiPoint}
+		for _, point := range config.Points {
+			sets = append(sets, *point.Of(p.Plugins))
+		}
+		for _, s := range sets {
+			for _, e := range s.Enabled {
+				if e.Name == plugin {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// servePodGroups defines PodGroup and lets the scheduler read them; what is there already stays as it is.
+func servePodGroups(ctx context.Context, cfg *rest.Config) error {
+	crd := &v1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(coscheduling.CRD, crd); err != nil {
+		return err
+	}
+	definitions, err := extensions.NewForConfig(cfg)
 	if err != nil {
 		return err
 	}
-	if every := int32(100); o.allNodes && c.PercentageOfNodesToScore == nil {
-		c.PercentageOfNodesToScore = &every
+	if _, err := definitions.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	client, err := clientFor(o.client, "scheduler")
+	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return err
 	}
-	s, err := scheduler.New(scheduler.Options{Client: client, KubeConfig: o.client, Config: c, Journal: o.journal})
-	if err != nil {
-		return fmt.Errorf("scheduler: %w", err)
+	const name = "gantry:scheduler:podgroups"
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{coscheduling.PodGroups.Group}, Resources: []string{coscheduling.PodGroups.Resource}, Verbs: []string{"get", "list", "watch"},
+	}}}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return s.Run(ctx)
-}
-
-func readSchedulerConfig(path string) (*schedulerconfig.KubeSchedulerConfiguration, error) {
-	if path == "" {
-		return config.Default(), nil
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user.KubeScheduler}}}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, withFix(fmt.Errorf("scheduler configuration: %w", err), "name a readable file")
-	}
-	c, err := config.Load(raw)
-	if err != nil {
-		return nil, withFix(fmt.Errorf("scheduler configuration %s: %w", path, err), "correct the field that the message names; kubescheduler.config.k8s.io/v1 documents all")
-	}
-	return c, nil
+	return nil
 }

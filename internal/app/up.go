@@ -188,7 +188,7 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 		func(ctx context.Context) error { return x.run(ctx) },
 		func(ctx context.Context) error {
 
-			return runScheduler(ctx, schedulerOptions{client: server.InProcess(schedulerUser()), file: u.node.schedulerConfig, allNodes: true, journal: log.Speaker("scheduler", "")})
+			return u.schedule(ctx, c)
 
 		},
 		func(ctx context.Context) error {
