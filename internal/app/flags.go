@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gantry-project/gantry/internal/cri"
 )
 
 // place is where an instance lives on its machine: what must differ between two of them.
@@ -30,6 +32,7 @@ type place struct {
 	etcdServers []string
 	tokenFile   string
 	anonymous   bool
+	cri         cri.Options // what the kubelet's configuration says of the runtime's sockets
 }
 
 func (p *place) dataFlag(f *pflag.FlagSet) {

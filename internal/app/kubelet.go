@@ -12,23 +12,38 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // nodeServing serves the kubelet's port with the instance's certificate and asks the API server who may do what.
-func nodeServing(client kubernetes.Interface, files *pki.Files) (nodeTLS, error) {
-	conf, err := serving(files.NodeServing, files.CA.Cert)
+func nodeServing(client kubernetes.Interface, files *pki.Files, c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
+	pair, ca := files.NodeServing, files.CA.Cert
+	if c.TLSCertFile != "" {
+		pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
+	}
+	if c.Authentication.X509.ClientCAFile != "" {
+		ca = c.Authentication.X509.ClientCAFile
+	}
+	conf, err := serving(pair, ca)
 	if err != nil {
 		return nodeTLS{}, err
 	}
-	return delegated(client, conf), nil
+	if err := servingFields(conf, c); err != nil {
+		return nodeTLS{}, err
+	}
+	return delegated(client, conf, c), nil
 }
 
-func delegated(client kubernetes.Interface, conf *tls.Config) nodeTLS {
+func delegated(client kubernetes.Interface, conf *tls.Config, c *kubeletconfig.KubeletConfiguration) nodeTLS {
 	o := serve.Options{TLS: conf}
-	d := serve.Delegation{Client: client}
+	d := serve.Delegation{
+		Client: client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
+		AllowTTL: c.Authorization.Webhook.CacheAuthorizedTTL.Duration, DenyTTL: c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
+	}
 	if conf.ClientCAs != nil {
 		d.ClientCA = func() (*x509.CertPool, bool) { return conf.ClientCAs, true }
 	}
@@ -55,16 +70,21 @@ func newKubelet(io IO) *cobra.Command {
 	k.dataFlag(f)
 	k.place.nodeFlags(f)
 	k.node.kubeletFlags(f)
-	f.StringVar(&k.node.config, "config", "", "KubeletConfiguration file")
+	k.node.configFlags(f, "")
 	f.StringVar(&k.nodeName, "hostname-override", "", "name of this node")
 	f.StringVar(&k.clientCA, "client-ca-file", "", "authorities of client certificates for the kubelet's port (default: tokens only)")
 	f.StringVar(&k.pair.Cert, "tls-cert-file", "", "serving certificate of the kubelet's port (default: a self-signed one)")
 	f.StringVar(&k.pair.Key, "tls-private-key-file", "", "its key")
+	k.node.from.Flags = &kubeconfig.Flags{}
+	k.node.from.Flags.Register(f)
 	return c
 }
 
 func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progress) error {
 	if err := k.complete(); err != nil {
+		return err
+	}
+	if err := k.node.load(&k.place); err != nil {
 		return err
 	}
 	if err := requireRoot("gantry kubelet"); err != nil {
@@ -86,11 +106,11 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		return err
 	}
 	defer stop()
-	client, err := clientFor(cfg, "kubelet")
+	client, err := configuredClient(cfg, k.node.loaded.Config)
 	if err != nil {
 		return err
 	}
-	conf, err := k.servingTLS()
+	conf, err := k.servingTLS(k.node.loaded.Config)
 	if err != nil {
 		return err
 	}
@@ -103,7 +123,7 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	if err != nil {
 		return err
 	}
-	role.journal, role.tls = sink, delegated(client, conf)
+	role.journal, role.tls = sink, delegated(client, conf, k.node.loaded.Config)
 	x, err := role.build()
 	if err != nil {
 		return err
@@ -119,8 +139,23 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 }
 
 // servingTLS loads the named pair, or makes a self-signed one that is kept below the data directory, as upstream's kubelet does.
-func (k *kubeletCommand) servingTLS() (*tls.Config, error) {
+func (k *kubeletCommand) servingTLS(c *kubeletconfig.KubeletConfiguration) (*tls.Config, error) {
+	conf, err := k.certificate(c)
+	if err != nil {
+		return nil, err
+	}
+	return conf, servingFields(conf, c)
+}
+
+func (k *kubeletCommand) certificate(conf *kubeletconfig.KubeletConfiguration) (*tls.Config, error) {
 	pair := k.pair
+	if pair.Cert == "" {
+		pair = pki.Pair{Cert: conf.TLSCertFile, Key: conf.TLSPrivateKeyFile}
+	}
+	ca := k.clientCA
+	if ca == "" {
+		ca = conf.Authentication.X509.ClientCAFile
+	}
 	if pair.Cert == "" {
 		dir := filepath.Join(k.dataDir, "kubelet-pki")
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -140,8 +175,8 @@ func (k *kubeletCommand) servingTLS() (*tls.Config, error) {
 			}
 		}
 	}
-	if k.clientCA != "" {
-		return serving(pair, k.clientCA)
+	if ca != "" {
+		return serving(pair, ca)
 	}
 	c, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
 	if err != nil {

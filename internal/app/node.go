@@ -14,12 +14,14 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
@@ -47,7 +49,9 @@ func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(str
 		endpoint = e.child.Endpoint()
 	}
 	var err error
-	e.client, err = cri.Dial(ctx, cri.Options{Endpoint: endpoint, Journal: sink, ConnectTimeout: 30 * time.Second})
+	e.client, err = cri.Dial(ctx, cri.Options{
+		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second,
+	})
 	if err != nil {
 		e.close()
 		return nil, err
@@ -135,6 +139,7 @@ type nodeRole struct {
 	labels  map[string]string
 	taints  []v1.Taint
 	noJoin  bool // --register-node=false
+	plugins credentials.Files
 }
 
 // nodeTLS is how the kubelet's own port is served and who may ask it.
@@ -148,6 +153,7 @@ type parts struct {
 	server  *serve.Server
 	report  *nodestatus.Reporter
 	close   func()
+	config  *kubeletconfig.KubeletConfiguration
 }
 
 // build joins the kubelet with its hands.
@@ -168,9 +174,9 @@ func (n *nodeRole) build() (*parts, error) {
 	allocatable := n.allocatable()
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
-		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: filepath.Join(p.dataDir, "kubelet", "logs"),
+		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		HostIPs:   func() []string { return []string{p.nodeIP} },
-		Resources: kubeletresource.Options{Root: p.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config)},
+		Resources: kubeletresource.Options{Root: p.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration},
 		Journal:   n.journal,
 		Rules:     podRules(),
 		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Probing: n.engine.client.Probing()},
@@ -181,21 +187,26 @@ func (n *nodeRole) build() (*parts, error) {
 	recorder, stopEvents := nodeEvents(n.client, p.nodeName)
 	report, err := nodestatus.New(nodestatus.Options{
 		Events: recorder,
-		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: int64(n.config.MaxPods),
+		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
-			Name: p.nodeName, Labels: n.labels, Taints: n.taints,
+			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID,
 			Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.nodeIP}},
 		},
 		Machine: nodestatus.Machine{
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.engine.client.Images(), Allocatable: allocatable},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable},
+		Timing: nodestatus.Timing{
+			StatusEvery: n.config.NodeStatusUpdateFrequency.Duration, ReportEvery: n.config.NodeStatusReportFrequency.Duration,
+			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	o := n.tls.options
+	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
 	o.Configz = func() any { return n.config }
 	o.Usage = serve.MachineUsage(time.Now(), func() (serve.Sample, error) { return sampleMachine(p.dataDir) })
@@ -203,7 +214,23 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parts{k, server, report, stopEvents}, nil
+	return &parts{k, server, report, stopEvents, n.config}, nil
+}
+
+// maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is less.
+func (n *nodeRole) maxPods(cpus int64) int64 {
+	if per := int64(n.config.PodsPerCore); per > 0 {
+		return min(per*cpus, int64(n.config.MaxPods))
+	}
+	return int64(n.config.MaxPods)
+}
+
+// listedImages is whom to ask for the images of the node's status; nobody when none are to be listed.
+func (n *nodeRole) listedImages() internalapi.ImageManagerService {
+	if *n.config.NodeStatusMaxImages == 0 {
+		return nil
+	}
+	return n.engine.client.Images()
 }
 
 func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
@@ -232,7 +259,14 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 func (x *parts) run(ctx context.Context) error {
 	defer x.close()
 	return together(ctx,
-		func(ctx context.Context) error { return x.server.Run(ctx) },
+		func(ctx context.Context) error {
+			if !*x.config.EnableServer {
+				<-ctx.Done()
+				return nil
+			}
+			return x.server.Run(ctx)
+		},
+		func(ctx context.Context) error { return healthz(ctx, x.config) },
 		func(ctx context.Context) error { return x.report.Run(ctx) },
 		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
 	)
@@ -274,6 +308,16 @@ func (c cgroups) List(parent string) ([]string, error) { return c.tree.List(pare
 func clientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.UserAgent = -1, agent
+	return kubernetes.NewForConfig(own)
+}
+
+// configuredClient is throttled only when the configuration says how much (kubeAPIQPS, kubeAPIBurst).
+func configuredClient(cfg *rest.Config, c *kubeletconfig.KubeletConfiguration) (kubernetes.Interface, error) {
+	if *c.KubeAPIQPS == 0 {
+		return clientFor(cfg, "kubelet")
+	}
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst, own.UserAgent = float32(*c.KubeAPIQPS), int(c.KubeAPIBurst), "kubelet"
 	return kubernetes.NewForConfig(own)
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 )
 
 // printed is what a person sees of an error.
@@ -116,7 +118,9 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readKubeletConfig(path)
+		p := &place{dataDir: t.TempDir(), kubeletPort: 10250}
+		n := &nodeFlags{from: kubeconfig.Sources{File: path}}
+		err := n.load(p)
 		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got, "KubeletConfiguration") {
 			t.Errorf("%q: %s", content, got)
 		}

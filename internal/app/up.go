@@ -102,6 +102,9 @@ func (u *upCommand) check() error {
 	if err := requirePort(u.bindAddress, u.securePort, "--secure-port"); err != nil {
 		return err
 	}
+	if err := u.node.load(&u.place); err != nil {
+		return err
+	}
 	return requirePort(u.bindAddress, u.kubeletPort, "--kubelet-port")
 }
 
@@ -177,7 +180,7 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 		return err
 	}
 	role.journal = log.Speaker("kubelet", u.nodeName)
-	if role.tls, err = nodeServing(nodeClient, files); err != nil {
+	if role.tls, err = nodeServing(nodeClient, files, u.node.loaded.Config); err != nil {
 		return err
 	}
 	x, err := role.build()

@@ -1,0 +1,128 @@
+package app
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+
+	"github.com/gantry-project/gantry/internal/cri"
+	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+)
+
+// configFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins with kubelet-.
+func (n *nodeFlags) configFlags(f *pflag.FlagSet, prefix string) {
+	f.StringVar(&n.from.File, prefix+"config", "", "KubeletConfiguration file")
+	f.StringVar(&n.from.Dir, prefix+"config-dir", "", "directory of *.conf files merged over the KubeletConfiguration file in lexical order")
+	f.StringVar(&n.from.Preset, prefix+"config-preset", "", "settings that ship with Gantry, below the file: "+strings.Join(kubeconfig.Presets(), ", "))
+	f.StringVar(&n.plugins.File, "image-credential-provider-config", "", "CredentialProviderConfig file, or a directory of them")
+	f.StringVar(&n.plugins.Dir, "image-credential-provider-bin-dir", "", "directory of the credential provider plugins' programs")
+	n.set = f
+}
+
+// load reads the configuration and lets it fill in what the command line left open. It is called once, before anything starts.
+func (n *nodeFlags) load(p *place) error {
+	own, err := p.ownKubeletConfig()
+	if err != nil {
+		return err
+	}
+	if n.set != nil && n.set.Changed("register-node") {
+		own.RegisterNode = &n.registerNode
+	}
+	n.from.Own = own
+	loaded, err := kubeconfig.Load(n.from)
+	if err != nil {
+		return withFix(fmt.Errorf("kubelet configuration: %w", err), "correct what the message names; kubelet.config.k8s.io/v1beta1 documents all fields")
+	}
+	c := loaded.Config
+	if given := n.set != nil && n.set.Changed("kubelet-port"); given {
+		c.Port = int32(p.kubeletPort)
+	}
+	p.kubeletPort = int(c.Port)
+	if p.runtime == "" && c.ContainerRuntimeEndpoint != own.ContainerRuntimeEndpoint {
+		p.runtime = c.ContainerRuntimeEndpoint
+	} else if p.runtime != "" {
+		c.ContainerRuntimeEndpoint = p.runtime
+	}
+	p.cri = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
+	n.registerNode = *c.RegisterNode
+	n.loaded = loaded
+	if err := hostFits(c); err != nil {
+		return err
+	}
+	if len(loaded.Idle) > 0 {
+		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", loaded.Idle)
+	}
+	return nil
+}
+
+// ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own directory and leaves the host alone.
+func (p *place) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) {
+	adj, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)
+	}
+	score, err := strconv.ParseInt(strings.TrimSpace(string(adj)), 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)
+	}
+	return &kubeletconfig.KubeletConfiguration{
+		ClusterDomain: "cluster.local", Port: int32(p.kubeletPort), HealthzPort: ptr.To[int32](0), OOMScoreAdj: ptr.To(int32(score)),
+		PodLogsDir: filepath.Join(p.dataDir, "kubelet", "logs"), ContainerRuntimeEndpoint: p.containerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
+	}, nil
+}
+
+// hostFits refuses a host that the configuration does not want, and takes the wanted out-of-memory score.
+func hostFits(c *kubeletconfig.KubeletConfiguration) error {
+	if *c.FailSwapOn {
+		swaps, err := os.ReadFile("/proc/swaps")
+		if err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("swap of this host: %w", err)
+		}
+		if lines := strings.Split(strings.TrimSpace(string(swaps)), "\n"); len(lines) > 1 {
+			return withFix(fmt.Errorf("running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: %v", lines), "swapoff -a, or failSwapOn: false")
+		}
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil && *c.FailCgroupV1 {
+		return withFix(fmt.Errorf("kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release"), "failCgroupV1: false")
+	}
+	const score = "/proc/self/oom_score_adj"
+	want := strconv.Itoa(int(*c.OOMScoreAdj))
+	if now, err := os.ReadFile(score); err == nil && strings.TrimSpace(string(now)) == want {
+		return nil
+	}
+	if err := os.WriteFile(score, []byte(want), 0o644); err != nil {
+		return withFix(fmt.Errorf("oomScoreAdj %s: %w", want, err), "run as root, or leave oomScoreAdj out")
+	}
+	return nil
+}
+
+// servingFields puts what the configuration says of TLS onto the kubelet's port.
+func servingFields(conf *tls.Config, c *kubeletconfig.KubeletConfiguration) error {
+	if len(c.TLSCipherSuites) > 0 {
+		suites, err := cliflag.TLSCipherSuites(c.TLSCipherSuites)
+		if err != nil {
+			return fmt.Errorf("kubelet configuration: tlsCipherSuites: %w", err)
+		}
+		conf.CipherSuites = suites
+	}
+	if c.TLSMinVersion != "" {
+		version, err := cliflag.TLSVersion(c.TLSMinVersion)
+		if err != nil {
+			return fmt.Errorf("kubelet configuration: tlsMinVersion: %w", err)
+		}
+		conf.MinVersion = version
+	}
+	for _, id := range c.TLSCurvePreferences {
+		conf.CurvePreferences = append(conf.CurvePreferences, tls.CurveID(id))
+	}
+	return nil
+}
