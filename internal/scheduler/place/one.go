@@ -112,6 +112,8 @@ type cycle struct {
 
 	feasible []framework.NodeInfo
 	rows     []int32 // of feasible, in a mixed ruling
+
+	filtersSkipped sets.Set[string] // judges that do not share and skipped at PreFilter
 }
 
 func inOrder(n int, do func(int)) {

@@ -30,8 +30,8 @@ func (c *cycle) remembered() bool {
 	if class.odd {
 		return false
 	}
-	loud := c.loud(class)
-	if !c.loudPreFilter(class, loud) {
+	loud, ok := c.loudPreFilter(class, c.loud(class))
+	if !ok {
 		return false
 	}
 	if !c.refresh(class) {
@@ -76,35 +76,47 @@ func (c *class) quieted(skip sets.Set[string], loud []framework.Plugin) sets.Set
 	return skip
 }
 
-// loudPreFilter recalls what the judges that share noted and asks the others about the Pod; false when one refuses it or narrows the nodes, which the plain path
-// says in full.
-func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) bool {
+// loudPreFilter recalls what the judges that share noted and asks the others about the Pod; those that may still speak are left. False when one refuses the Pod or
+// narrows the nodes, which the plain path says in full.
+func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) ([]framework.Plugin, bool) {
 	defer c.Time("PreFilter")()
 	class.recall(c.State)
-	if len(loud) == 0 {
-		if class.silent.filter == nil {
-			class.silent.filter, class.silent.score = class.quieted(class.skipFilter, nil), class.quieted(class.skipScore, nil)
-		}
-		c.State.SetSkipFilterPlugins(class.silent.filter)
-		c.State.SetSkipScorePlugins(class.silent.score)
-		return true
-	}
-	skip := class.quieted(class.skipFilter, loud).Clone()
+	left := loud[:0:0]
 	for _, pl := range loud {
 		p, ok := pl.(framework.PreFilterPlugin)
 		if !ok || !seated(c.Judges.PreFilter, p) {
+			left = append(left, pl)
 			continue
 		}
 		result, s := p.PreFilter(c.ctx, c.State, c.Pod, c.Memory.Table.Nodes)
 		switch {
 		case s.IsSkip():
-			skip.Insert(p.Name())
+			if class.marks(pl) {
+				left = append(left, pl)
+			}
+			skipped := sets.New(p.Name())
+			c.filtersSkipped = c.filtersSkipped.Union(skipped)
+			continue
 		case !s.IsSuccess() || !result.AllNodes():
-			return false
+			return nil, false
 		}
+		left = append(left, pl)
 	}
-	c.State.SetSkipFilterPlugins(skip)
-	return true
+	if len(left) == 0 {
+		if class.silent.filter == nil {
+			class.silent.filter, class.silent.score = class.quieted(class.skipFilter, nil), class.quieted(class.skipScore, nil)
+		}
+		c.State.SetSkipFilterPlugins(class.silent.filter)
+		c.State.SetSkipScorePlugins(class.silent.score)
+		return nil, true
+	}
+	c.State.SetSkipFilterPlugins(class.quieted(class.skipFilter, left).Union(c.filtersSkipped))
+	return left, true
+}
+
+// marks tells whether a judge scores.
+func (c *class) marks(pl framework.Plugin) bool {
+	return slices.ContainsFunc(c.Score, func(s Scorer) bool { return s.Name() == pl.Name() })
 }
 
 func seated[P framework.Plugin](all []P, pl P) bool {
