@@ -84,7 +84,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	cache := objects.New(ctx, objects.Deps{Client: o.Client, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) }})
 	k.objects = cache
 	k.volumes = furnish.New(furnish.Deps{
-		Root: o.RootDir, Types: volumeTypes(o.Ports.Mounts, cache, apiPorts{o.Client}), Objects: cache, Mounts: o.Ports.Mounts,
+		Root: o.RootDir, Types: volumeTypes(o.Ports.Mounts, cache, apiPorts{o.Client}, k.nodeLabels), Objects: cache, Mounts: o.Ports.Mounts,
 		Recorder: k.events, Journal: o.Journal, Node: k.nodeView, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) },
 	})
 	asker := ask.New(ask.Deps{
@@ -123,6 +123,14 @@ func (k *Kubelet) mayResize(r admit.Resize, others []*v1.Pod) *reason.Refusal {
 
 func (k *Kubelet) nodeView(pod *v1.Pod) volume.NodeView {
 	return volume.NodeView{Allocatable: k.node.allocatable(), HostIPs: k.node.hostIPs(), PodIPs: k.podIPs(pod)}
+}
+
+func (k *Kubelet) nodeLabels() (map[string]string, bool) {
+	n := k.node.object()
+	if n == nil {
+		return nil, false
+	}
+	return n.Labels, true
 }
 
 func (k *Kubelet) podIPs(pod *v1.Pod) []string {

@@ -17,12 +17,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/projected"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
 )
 
 // volumeTypes are the kinds of volumes there are; one row each.
-func volumeTypes(m volume.Mounts, o volume.Objects, api apiPorts) []volume.Type {
+func volumeTypes(m volume.Mounts, o volume.Objects, api apiPorts, labels func() (map[string]string, bool)) []volume.Type {
 	return []volume.Type{
 		emptydir.Type{Mounts: m},
 		hostpath.Type{},
@@ -31,7 +32,8 @@ func volumeTypes(m volume.Mounts, o volume.Objects, api apiPorts) []volume.Type 
 		downward.Type{Mounts: m},
 		projected.New(m, o, api),
 		image.Type{},
-		claim.Type{Claims: api},
+		nfs.Type{Mounts: m},
+		claim.Type{Claims: api, Mounts: m, Labels: labels},
 	}
 }
 

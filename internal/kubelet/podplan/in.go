@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -95,9 +96,13 @@ func (t Try) Next() time.Time {
 // held tells whether a failed try has to rest, and notes when it is due.
 func (in In) held(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
-	if !failed || !in.Now.Before(t.Next()) {
+	next := t.Next()
+	if name == FurnishTry {
+		next = t.At.Add(volume.Rest(t.Count))
+	}
+	if !failed || !in.Now.Before(next) {
 		return false
 	}
-	p.wake(t.Next())
+	p.wake(next)
 	return true
 }

@@ -81,3 +81,20 @@ func Used(pod *v1.Pod) []*v1.Volume {
 	}
 	return used
 }
+
+// Uses tells how containers use a volume: as file system, as block device.
+func Uses(pod *v1.Pod, name string) (mounts, devices bool) {
+	see := func(m []v1.VolumeMount, d []v1.VolumeDevice) {
+		mounts = mounts || slices.ContainsFunc(m, func(m v1.VolumeMount) bool { return m.Name == name })
+		devices = devices || slices.ContainsFunc(d, func(d v1.VolumeDevice) bool { return d.Name == name })
+	}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			see(list[i].VolumeMounts, list[i].VolumeDevices)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		see(pod.Spec.EphemeralContainers[i].VolumeMounts, pod.Spec.EphemeralContainers[i].VolumeDevices)
+	}
+	return mounts, devices
+}

@@ -43,6 +43,7 @@ type Ask struct {
 	Volume *v1.Volume
 	Dir    string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
 	Node   NodeView
+	Say    func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
 }
 
 // NodeView is what a Pod may learn about its node, and which bounds volumes have.
@@ -55,6 +56,8 @@ type NodeView struct {
 // Mounts is the kernel's part; linux/mount implements it.
 type Mounts interface {
 	Tmpfs(dir string, size int64, mode fs.FileMode) error // size in bytes, 0 is the kernel's own bound
+	Hugetlbfs(dir, pageSize string, mode fs.FileMode) error
+	Mount(source, target, kind string, options []string) error // a file system of a server or device, with the options of mount(8)
 	Bind(source, target string, readOnly bool) error
 	Unmount(target string) error            // a success when it is not mounted
 	IsMountPoint(path string) (bool, error) // false when there is nothing

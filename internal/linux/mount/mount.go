@@ -35,6 +35,20 @@ func (Mounter) Tmpfs(dir string, size int64, mode fs.FileMode) error {
 	return nil
 }
 
+// Hugetlbfs mounts a file system of huge pages of one size, like 2Mi, on dir, which must exist.
+func (Mounter) Hugetlbfs(dir, pageSize string, mode fs.FileMode) error {
+	size := strings.TrimSuffix(pageSize, "i") // the kernel counts by 1024 with K, M, G
+	if err := unix.Mount("nodev", dir, "hugetlbfs", 0, fmt.Sprintf("pagesize=%s,mode=%04o", size, bits(mode))); err != nil {
+		return fmt.Errorf("mount hugetlbfs with pages of %s on %s: %w", pageSize, dir, err)
+	}
+	return nil
+}
+
+// Mount mounts the file system of a server or device on target, which must exist, by mount(8) and its helpers.
+func (Mounter) Mount(source, target, kind string, options []string) error {
+	return mountutils.NewWithoutSystemd("").Mount(source, target, kind, options)
+}
+
 // Bind makes source, a file or directory, visible at target, which must exist and be of the same kind.
 func (Mounter) Bind(source, target string, readOnly bool) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -61,7 +75,7 @@ func (Mounter) Unmount(target string) error {
 // IsMountPoint tells whether path is the root of a mount, bind mounts included. A path that is not there is none.
 func (Mounter) IsMountPoint(path string) (bool, error) {
 	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, 0, &st) // a file server that is away is not asked
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -77,16 +91,16 @@ func (Mounter) IsMountPoint(path string) (bool, error) {
 
 // Under lists the mount points at dir and below, the latest mounted first, which is the order to unmount them in.
 func (Mounter) Under(dir string) ([]string, error) {
-	real, err := filepath.EvalSymlinks(dir)
+	infos, err := mountutils.ParseMountInfo(mountinfo)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", mountinfo, err)
+	}
+	real, err := resolved(dir, infos)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	infos, err := mountutils.ParseMountInfo(mountinfo)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", mountinfo, err)
 	}
 	var points []string
 	for _, m := range infos {
@@ -96,6 +110,19 @@ func (Mounter) Under(dir string) ([]string, error) {
 	}
 	slices.Reverse(points)
 	return points, nil
+}
+
+// resolved is dir without symbolic links. A mount point is none, and it is not touched: its server may not answer.
+func resolved(dir string, infos []mountutils.MountInfo) (string, error) {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", err
+	}
+	real := filepath.Join(parent, filepath.Base(dir))
+	if slices.ContainsFunc(infos, func(m mountutils.MountInfo) bool { return m.MountPoint == real }) {
+		return real, nil
+	}
+	return filepath.EvalSymlinks(real)
 }
 
 // OpenBeneath opens a path below root for naming only (O_PATH). Symbolic links are followed as long as they stay below root. With a mode, missing directories are made.
@@ -109,6 +136,14 @@ type Plain struct{}
 
 // Tmpfs sets the directory's mode.
 func (Plain) Tmpfs(dir string, _ int64, mode fs.FileMode) error { return os.Chmod(dir, mode) }
+
+// Hugetlbfs sets the directory's mode.
+func (Plain) Hugetlbfs(dir, _ string, mode fs.FileMode) error { return os.Chmod(dir, mode) }
+
+// Mount refuses: there is no plain stand-in for a server.
+func (Plain) Mount(source, target, kind string, _ []string) error {
+	return fmt.Errorf("mount %s %s on %s: mounting is not allowed here", kind, source, target)
+}
 
 // Bind replaces target, which must be empty, by a link to source.
 func (Plain) Bind(source, target string, _ bool) error {

@@ -1,29 +1,37 @@
-// Package claim serves persistentVolumeClaim and ephemeral volumes whose claim is bound to a volume on this node: hostPath or local.
+// Package claim serves persistentVolumeClaim and ephemeral volumes whose claim is bound to a volume of type hostPath, local or nfs.
 //
-// Chapter: furnished. In: the claim and its volume from the API server. Out: the volume's path, checked. Nothing is mounted or removed by the kubelet.
+// Chapter: furnished. In: the claim and its volume from the API server, the node's labels. Out: the volume's path, checked; a server's directory is mounted.
 package claim
 
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storage "k8s.io/component-helpers/storage/volume"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/own"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
 )
 
 // Type is persistentVolumeClaim and ephemeral.
-type Type struct{ Claims volume.Claims }
+type Type struct {
+	Claims volume.Claims
+	Mounts volume.Mounts
+	Labels func() (map[string]string, bool) // of this node; false while it has no Node object. Nil checks no affinity
+}
 
 // Name is the field of v1.VolumeSource.
 func (Type) Name() string { return "persistentVolumeClaim" }
 
-// Dir is empty: the volume is not below the Pod's directory.
-func (Type) Dir() string { return "" }
+// Dir is the directory of volumes that are mounted; paths of the node stay where they are.
+func (Type) Dir() string { return nfs.Dir }
 
 // Owns tells whether the volume is a claim, or makes one.
 func (Type) Owns(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
@@ -39,28 +47,78 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 	}
 	pv, err := t.bound(ctx, a, name)
 	if err != nil {
-		return volume.Mounted{}, fmt.Errorf("error processing PVC %s/%s: %w", a.Pod.Namespace, name, err)
+		return volume.Mounted{}, volume.Unprocessed{Err: fmt.Errorf("error processing PVC %s/%s: %w", a.Pod.Namespace, name, err)}
 	}
 	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), ReadOnly: readOnly, Device: pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock}
+	if err := uses(a.Pod, a.Volume.Name, m.Device); err != nil {
+		return volume.Mounted{}, volume.Unprocessed{Err: err}
+	}
+	if err := t.reachable(pv); err != nil {
+		return volume.Mounted{}, err
+	}
 	switch {
 	case pv.Spec.HostPath != nil:
 		m.Path = pv.Spec.HostPath.Path
 		return m, hostpath.Check(m.Path, pv.Spec.HostPath.Type)
 	case pv.Spec.Local != nil:
 		m.Path = pv.Spec.Local.Path
-		if _, err := os.Stat(m.Path); err != nil {
-			return volume.Mounted{}, err
-		}
-		if m.Device {
-			return m, nil
-		}
-		return m, own.Apply(m.Path, own.Group(a.Pod), readOnly)
+		return m, local(a, m)
+	case pv.Spec.NFS != nil:
+		n := pv.Spec.NFS
+		m.Path = a.Dir
+		m.ReadOnly = m.ReadOnly || n.ReadOnly
+		return m, nfs.Mount(t.Mounts, a.Dir, nfs.Export{Server: n.Server, Path: n.Path, ReadOnly: m.ReadOnly, Options: pv.Spec.MountOptions})
 	}
-	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s is neither hostPath nor local: no volume type of this node serves it", pv.Name, a.Pod.Namespace, name)
+	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s: %w", pv.Name, a.Pod.Namespace, name, volume.UnservedSource(&pv.Spec.PersistentVolumeSource))
 }
 
-// TearDown does nothing: the path outlives the Pod.
-func (Type) TearDown(context.Context, string) error { return nil }
+// local checks a path of this node, and gives a directory to the Pod's group.
+func local(a volume.Ask, m volume.Mounted) error {
+	info, err := os.Stat(m.Path)
+	switch {
+	case err != nil:
+		return err
+	case m.Device && (info.Mode()&fs.ModeDevice == 0 || info.Mode()&fs.ModeCharDevice != 0):
+		return fmt.Errorf("path %s of a volume of mode Block is not a block device", m.Path)
+	case m.Device:
+		return nil
+	case !info.IsDir():
+		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted and mounted by this node, mount it on a directory or use mode Block", m.Path)
+	case m.ReadOnly:
+		return nil
+	}
+	return own.Volume(a, m.Path, false)
+}
+
+// uses compares how containers use the volume with its mode.
+func uses(pod *v1.Pod, name string, block bool) error {
+	mounts, devices := volume.Uses(pod, name)
+	if block && mounts {
+		return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts", name)
+	}
+	if !block && devices {
+		return fmt.Errorf("volume %s has volumeMode Filesystem, but is specified in volumeDevices", name)
+	}
+	return nil
+}
+
+// reachable checks the volume's node affinity against this node's labels.
+func (t Type) reachable(pv *v1.PersistentVolume) error {
+	if t.Labels == nil {
+		return nil
+	}
+	labels, known := t.Labels()
+	if !known {
+		return nil // without a Node object there is nothing to compare with
+	}
+	if err := storage.CheckNodeAffinity(pv, labels); err != nil {
+		return fmt.Errorf("storage node affinity check failed for volume %q : %w", pv.Name, err)
+	}
+	return nil
+}
+
+// TearDown unmounts what was mounted for the Pod; paths of the node outlive it.
+func (t Type) TearDown(_ context.Context, dir string) error { return tidy.Remove(t.Mounts, dir) }
 
 func (t Type) bound(ctx context.Context, a volume.Ask, name string) (*v1.PersistentVolume, error) {
 	c, err := t.Claims.GetClaim(ctx, a.Pod.Namespace, name)

@@ -1,4 +1,4 @@
-// Package emptydir makes emptyDir volumes: a directory, or a tmpfs, that lives as long as the Pod does on the node.
+// Package emptydir makes emptyDir volumes: a directory, a tmpfs or huge pages, that lives as long as the Pod does on the node.
 //
 // Chapter: furnished. In: medium, sizeLimit. Out: an empty directory every user of the Pod may write to, the same one after a restart of a container or of the kubelet.
 package emptydir
@@ -6,6 +6,7 @@ package emptydir
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -35,18 +36,22 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	if e == nil {
 		e = &v1.EmptyDirVolumeSource{}
 	}
-	memory := false
-	switch e.Medium {
-	case v1.StorageMediumDefault:
-	case v1.StorageMediumMemory:
-		memory = true
+	var err error
+	switch {
+	case e.Medium == v1.StorageMediumDefault, e.Medium == v1.StorageMediumMemory:
+		err = tidy.Dir(t.Mounts, a.Dir, e.Medium == v1.StorageMediumMemory, volume.MemoryBound(a.Pod, e.SizeLimit, a.Node.Allocatable))
+	case strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePages)):
+		var size string
+		if size, err = volume.HugePage(a.Pod, e.Medium); err == nil {
+			err = tidy.Huge(t.Mounts, a.Dir, size)
+		}
 	default:
-		return volume.Mounted{}, fmt.Errorf("emptyDir medium %q is not supported by this node: use \"\" or %q", e.Medium, v1.StorageMediumMemory)
+		err = fmt.Errorf("unknown storage medium %q: use \"\", %q, %q or %s<size>", e.Medium, v1.StorageMediumMemory, v1.StorageMediumHugePages, v1.StorageMediumHugePagesPrefix)
 	}
-	if err := tidy.Dir(t.Mounts, a.Dir, memory, volume.MemoryBound(a.Pod, e.SizeLimit, a.Node.Allocatable)); err != nil {
+	if err != nil {
 		return volume.Mounted{}, err
 	}
-	if err := own.Apply(a.Dir, own.Group(a.Pod), false); err != nil {
+	if err := own.Volume(a, a.Dir, false); err != nil {
 		return volume.Mounted{}, err
 	}
 	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir}, nil

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,19 +39,41 @@ func (f *Furnisher) Refresh(ctx context.Context, pod *v1.Pod) error {
 func (f *Furnisher) bring(ctx context.Context, pod *v1.Pod, due func(volume.Type, *state, string) bool) (map[string]Mounted, error) {
 	f.d.Objects.Hold(pod)
 	s := f.state(pod)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	type result struct {
+		ready map[string]Mounted
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() { // the kernel may keep a step for ever: then the caller leaves, and the lock goes with the step
+		defer s.unlock()
+		ready, err := f.bringAll(ctx, pod, s, due)
+		done <- result{ready, err}
+	}()
+	select {
+	case r := <-done:
+		return r.ready, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (f *Furnisher) bringAll(ctx context.Context, pod *v1.Pod, s *state, due func(volume.Type, *state, string) bool) (map[string]Mounted, error) {
 	have, err := f.onDisk(pod)
 	if err != nil {
 		return nil, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: err.Error(), Fix: "look at the kubelet's directory on the node", Err: err}
 	}
-	var failed []*reason.Refusal
+	var bad *reason.Refusal
+	var unprocessed []failure
 	for _, step := range volume.Plan(pod, have, f.plugin) {
 		var err error
 		switch step.Verb {
 		case volume.TearDown:
 			delete(s.ready, step.Name)
-			err = f.tearDown(ctx, f.dir(pod, step.Plugin, step.Name), step.Plugin)
+			dir := f.dir(pod, step.Plugin, step.Name)
+			err = f.watched(s.ref, "tear down of volume "+step.Name, dir, func() error { return f.tearDown(ctx, dir, step.Plugin) })
 		case volume.SetUp:
 			if t := f.typeOf(step.Volume); t == nil || due(t, s, step.Name) {
 				err = f.setUp(ctx, pod, step.Volume, s)
@@ -61,13 +82,18 @@ func (f *Furnisher) bring(ctx context.Context, pod *v1.Pod, due func(volume.Type
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("volume %q: %w", step.Name, ctx.Err())
 		}
-		if err != nil {
-			failed = append(failed, f.complain(pod, step, s, err))
+		switch b := (failure{step, err}); {
+		case err == nil:
+		case errors.As(err, &volume.Unprocessed{}):
+			unprocessed = append(unprocessed, b)
+			f.note(pod, s, b)
+		default:
+			bad = merge(bad, f.complain(pod, s, b))
 		}
 	}
 	f.remind(pod, s)
-	if len(failed) > 0 {
-		return nil, merge(failed)
+	if bad = f.conclude(pod, s, bad, unprocessed); bad != nil {
+		return nil, bad
 	}
 	out := make(map[string]Mounted, len(s.ready))
 	for name, m := range s.ready {
@@ -79,10 +105,20 @@ func (f *Furnisher) bring(ctx context.Context, pod *v1.Pod, due func(volume.Type
 func (f *Furnisher) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *state) error {
 	t := f.typeOf(v)
 	if t == nil {
-		return fmt.Errorf("no volume type of this node serves it")
+		return volume.Unserved(v)
 	}
 	begun := time.Now()
-	m, err := t.SetUp(ctx, volume.Ask{Pod: pod, Volume: v, Dir: f.dir(pod, t.Dir(), v.Name), Node: f.d.Node(pod)})
+	var m volume.Mounted
+	ask := volume.Ask{
+		Pod: pod, Volume: v, Dir: f.dir(pod, t.Dir(), v.Name), Node: f.d.Node(pod),
+		Say: func(why, message string) {
+			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
+		},
+	}
+	err := f.watched(s.ref, "set-up of volume "+v.Name, ask.Dir, func() (err error) {
+		m, err = t.SetUp(ctx, ask)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -92,44 +128,6 @@ func (f *Furnisher) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *sta
 	s.ready[v.Name] = m
 	delete(s.told, v.Name)
 	return nil
-}
-
-// complain words a failure: an event each time, a fact when it says something new.
-func (f *Furnisher) complain(pod *v1.Pod, step volume.Step, s *state, err error) *reason.Refusal {
-	what, kind := "MountVolume.SetUp", "unknown"
-	if step.Verb == volume.TearDown {
-		what = "UnmountVolume.TearDown"
-	} else if t := f.typeOf(step.Volume); t != nil {
-		kind = t.Name()
-	}
-	text := fmt.Sprintf("%s failed for volume %q : %v", what, step.Name, err)
-	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
-	if s.told[step.Name] != text {
-		s.told[step.Name] = text
-		f.put(pod, journal.VolumeWaiting{Volume: step.Name, Type: kind, Message: err.Error()})
-	}
-	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: fix(step.Volume, err)}
-}
-
-func fix(v *v1.Volume, err error) string {
-	text := err.Error()
-	switch {
-	case strings.Contains(text, "non-existent"):
-		return "add the key to the object, or correct the volume's items, or mark it optional"
-	case strings.HasSuffix(text, "not found") && v != nil && v.HostPath == nil:
-		return "create the object in the Pod's namespace, or mark the volume optional"
-	case v != nil && v.HostPath != nil:
-		return "create the path on the node, or correct path and type"
-	}
-	return ""
-}
-
-func merge(failed []*reason.Refusal) *reason.Refusal {
-	first := *failed[0]
-	for _, r := range failed[1:] {
-		first.Detail += "; " + r.Detail
-	}
-	return &first
 }
 
 // remind sets the timer for the volume that grows old first.
@@ -149,13 +147,13 @@ func (f *Furnisher) remind(pod *v1.Pod, s *state) {
 	}
 }
 
-func (f *Furnisher) state(pod *v1.Pod) *state {
+func (f *Furnisher) state(p *v1.Pod) *state {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.pods[pod.UID]
+	s := f.pods[p.UID]
 	if s == nil {
-		s = &state{ready: map[string]volume.Mounted{}, told: map[string]string{}}
-		f.pods[pod.UID] = s
+		s = &state{ready: map[string]volume.Mounted{}, told: map[string]string{}, ref: pod.Ref(p), busy: make(chan struct{}, 1)}
+		f.pods[p.UID] = s
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package furnish
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type Deps struct {
 	Recorder Recorder
 	Journal  journal.Sink
 	Node     func(pod *v1.Pod) volume.NodeView
+	Slow     time.Duration   // after which a step is said to hang; 0 is ten seconds
 	Changed  func(types.UID) // a volume of the Pod has to be refreshed though no object changed: a token grows old; must not block
 }
 
@@ -47,13 +49,26 @@ type Furnisher struct {
 	pods map[types.UID]*state
 }
 
-// state is what is known of one Pod's volumes. Its lock is held for the length of a call, so that calls for one Pod follow each other.
+// state is what is known of one Pod's volumes. It is held for the length of a call, so that calls for one Pod follow each other.
 type state struct {
-	mu    sync.Mutex
+	ref   journal.Ref
+	busy  chan struct{} // a place for one
 	ready map[string]volume.Mounted
 	told  map[string]string // last failure per volume that became a fact
+	since time.Time         // of the first failure in a row, or of the last event about all of them
 	again *time.Timer
 }
+
+func (s *state) lock(ctx context.Context) error {
+	select {
+	case s.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *state) unlock() { <-s.busy }
 
 // New returns a Furnisher.
 func New(d Deps) *Furnisher { return &Furnisher{d: d, pods: map[types.UID]*state{}} }

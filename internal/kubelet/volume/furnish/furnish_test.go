@@ -216,11 +216,11 @@ func TestMissing(t *testing.T) {
 	}
 	n.expect(t, "fact ready v")
 	bad := podOf(v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/nonexistent", Type: ptr(v1.HostPathDirectory)}}},
-		v1.Volume{Name: "n", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}})
+		v1.Volume{Name: "n", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}})
 	bad.UID = "other"
 	_, err := n.Ensure(t.Context(), bad)
 	var r *reason.Refusal
-	if !errors.As(err, &r) || r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed: /nonexistent is not a directory; MountVolume.SetUp failed for volume "n" : no volume type of this node serves it` {
+	if !errors.As(err, &r) || r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed: /nonexistent is not a directory; MountVolume.SetUp failed for volume "n" : volumes of type iscsi are not served by this node` {
 		t.Errorf("all that fails is named: %v", err)
 	}
 }

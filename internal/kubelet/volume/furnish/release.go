@@ -7,9 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
 )
@@ -27,7 +31,24 @@ func (f *Furnisher) Release(ctx context.Context, uid types.UID) error {
 	if filepath.Dir(dir) != filepath.Join(f.d.Root, podsDir) {
 		return fmt.Errorf("%q is no Pod uid", uid)
 	}
-	f.forget(uid)
+	ref, unlock, err := f.forget(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("release pod %s: %w", uid, err)
+	}
+	done := make(chan error, 1)
+	go func() { // as in bring
+		defer unlock()
+		done <- f.watched(ref, "removal of the Pod's volumes", dir, func() error { return f.release(ctx, uid, dir) })
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("release pod %s: %w", uid, ctx.Err())
+	}
+}
+
+func (f *Furnisher) release(ctx context.Context, uid types.UID, dir string) error {
 	if err := tidy.Remove(f.d.Mounts, filepath.Join(dir, subpathsDir)); err != nil {
 		return fmt.Errorf("release pod %s: %w", uid, err)
 	}
@@ -48,7 +69,8 @@ func (f *Furnisher) Release(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// Orphans releases the directories of Pods that known does not have, and returns the uids of those released.
+// Orphans releases the directories of Pods that known does not have, and returns the uids of those released. They are released side by side: one that hangs is in the error,
+// goes on by itself, and keeps no other.
 func (f *Furnisher) Orphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,21 +79,40 @@ func (f *Furnisher) Orphans(ctx context.Context, known func(types.UID) bool) ([]
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, orphanPatience)
+	defer cancel()
+	var mu sync.Mutex
 	var gone []types.UID
 	var failed []error
+	var all sync.WaitGroup
+	places := make(chan struct{}, orphansAtOnce)
 	for _, e := range entries {
 		uid := types.UID(e.Name())
 		if !e.IsDir() || known(uid) {
 			continue
 		}
-		if err := f.Release(ctx, uid); err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		gone = append(gone, uid)
+		all.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			err := f.Release(ctx, uid)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = append(failed, err)
+				return
+			}
+			gone = append(gone, uid)
+		})
 	}
+	all.Wait()
+	slices.Sort(gone)
 	return gone, errors.Join(failed...)
 }
+
+const (
+	orphanPatience = time.Minute // for all that a sweep finds
+	orphansAtOnce  = 16
+)
 
 func (f *Furnisher) tearDown(ctx context.Context, dir, plugin string) error {
 	for _, t := range f.d.Types {
@@ -82,19 +123,32 @@ func (f *Furnisher) tearDown(ctx context.Context, dir, plugin string) error {
 	return fmt.Errorf("%s: no volume type of this node made it; remove it by hand", dir)
 }
 
-func (f *Furnisher) forget(uid types.UID) {
+// forget drops what is known of the Pod, once nothing is being done for it any more. The caller unlocks when it is done with the Pod.
+func (f *Furnisher) forget(ctx context.Context, uid types.UID) (journal.Ref, func(), error) {
 	f.mu.Lock()
 	s := f.pods[uid]
-	delete(f.pods, uid)
+	if s == nil { // of an earlier kubelet
+		s = &state{ref: journal.Ref{UID: string(uid)}, busy: make(chan struct{}, 1)}
+		f.pods[uid] = s
+	}
 	f.mu.Unlock()
-	if s != nil {
-		s.mu.Lock()
-		if s.again != nil {
-			s.again.Stop()
-		}
-		s.mu.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return s.ref, nil, err
+	}
+	if s.again != nil {
+		s.again.Stop()
+		s.again = nil
 	}
 	f.d.Objects.Drop(uid)
+	s.ready, s.told = map[string]volume.Mounted{}, map[string]string{}
+	return s.ref, func() {
+		f.mu.Lock()
+		if f.pods[uid] == s {
+			delete(f.pods, uid)
+		}
+		f.mu.Unlock()
+		s.unlock()
+	}, nil
 }
 
 func (f *Furnisher) podDir(uid types.UID) string {

@@ -1,6 +1,7 @@
 // Package own gives a volume to the Pod's group.
 //
-// Chapter: furnished. In: a directory, spec.securityContext.fsGroup. Out: group, group permissions and the setgid bit on everything in it.
+// Chapter: furnished. In: a directory, spec.securityContext.fsGroup and fsGroupChangePolicy. Out: group, group permissions and the setgid bit on everything in it;
+// events when that takes long.
 package own
 
 import (
@@ -9,8 +10,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+)
+
+// Times after which upstream tells that a change of ownership takes long, and how far it is.
+const (
+	patience = 30 * time.Second
+	pace     = time.Minute
 )
 
 // Group is the Pod's fsGroup, nil when it has none.
@@ -21,24 +35,87 @@ func Group(pod *v1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
+// Volume gives a volume to the Pod's fsGroup, unless the policy OnRootMismatch finds that its top is the group's already.
+// https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods
+func Volume(a volume.Ask, dir string, readOnly bool) error {
+	group := Group(a.Pod)
+	if group == nil {
+		return nil
+	}
+	if p := a.Pod.Spec.SecurityContext.FSGroupChangePolicy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && fits(dir, *group, readOnly) {
+		return nil
+	}
+	var files atomic.Int64
+	defer tell(a, dir, &files)()
+	return apply(dir, *group, readOnly, &files)
+}
+
+// tell says, from time to time, that the change takes long; the returned function ends that.
+func tell(a volume.Ask, dir string, files *atomic.Int64) (stop func()) {
+	if a.Say == nil {
+		return func() {}
+	}
+	if i := strings.Index(dir, string(a.Pod.UID)); i >= 0 && a.Pod.UID != "" {
+		dir = dir[i:]
+	}
+	const why = "VolumePermissionChangeInProgress"
+	done := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		a.Say(why, fmt.Sprintf("Setting volume ownership for %s is taking longer than expected, consider using OnRootMismatch - "+
+			"https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods", dir))
+		t := time.NewTicker(pace)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				a.Say(why, fmt.Sprintf("Setting volume ownership for %s, processed %d files.", dir, files.Load()))
+			}
+		}
+	})
+	return func() { timer.Stop(); close(done) }
+}
+
+// fits tells whether the directory itself has group, permissions and setgid bit as Apply leaves them.
+func fits(dir string, group int64, readOnly bool) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	want := added(readOnly, true)
+	return ok && int64(st.Gid) == group && info.Mode()&want == want
+}
+
 // Apply gives dir and all below it to the group: files become readable and, unless readOnly, writable for it; directories also passable, and new files in them inherit the
 // group. Symbolic links change hands but not their targets. A nil group changes nothing. A file that vanishes meanwhile is no error.
 func Apply(dir string, group *int64, readOnly bool) error {
 	if group == nil {
 		return nil
 	}
-	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil {
-			err = one(path, int(*group), readOnly)
+	return apply(dir, *group, readOnly, new(atomic.Int64))
+}
+
+// apply changes the directory itself last, so that OnRootMismatch never passes over a change that was broken off.
+func apply(dir string, group int64, readOnly bool, files *atomic.Int64) error {
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && path != dir {
+			files.Add(1)
+			err = one(path, int(group), readOnly)
 		}
 		if errors.Is(err, fs.ErrNotExist) && path != dir {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("fsGroup %d: %w", *group, err)
-		}
-		return nil
+		return err
 	})
+	if err == nil {
+		err = one(dir, int(group), readOnly)
+	}
+	if err != nil {
+		return fmt.Errorf("fsGroup %d: %w", group, err)
+	}
+	return nil
 }
 
 func one(path string, group int, readOnly bool) error {
@@ -52,12 +129,35 @@ func one(path string, group int, readOnly bool) error {
 	if info.Mode()&fs.ModeSymlink != 0 {
 		return nil
 	}
+	return chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)|added(readOnly, info.IsDir()))
+}
+
+// chmod does not follow a link that somebody put there meanwhile, where the kernel can do that (6.6).
+func chmod(path string, mode fs.FileMode) error {
+	bits := uint32(mode.Perm())
+	for has, bit := range map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX} {
+		if mode&has != 0 {
+			bits |= bit
+		}
+	}
+	err := unix.Fchmodat(unix.AT_FDCWD, path, bits, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return os.Chmod(path, mode)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "chmod", Path: path, Err: err}
+	}
+	return nil
+}
+
+// added are the bits a file or directory gets.
+func added(readOnly, dir bool) fs.FileMode {
 	add := fs.FileMode(0o660)
 	if readOnly {
 		add = 0o440
 	}
-	if info.IsDir() {
+	if dir {
 		add |= 0o110 | fs.ModeSetgid
 	}
-	return os.Chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)|add)
+	return add
 }

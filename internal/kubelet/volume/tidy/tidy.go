@@ -16,6 +16,17 @@ import (
 // Mode of a volume's directory: the Pod decides who may write.
 const Mode fs.FileMode = 0o777
 
+// Huge makes the directory a file system of huge pages of a size like 2Mi. It can be repeated.
+func Huge(m volume.Mounts, dir, pageSize string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
+		return err
+	}
+	return m.Hugetlbfs(dir, pageSize, Mode)
+}
+
 // Dir makes the directory, or with memory a tmpfs of at most size bytes on it. It can be repeated.
 func Dir(m volume.Mounts, dir string, memory bool, size int64) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -35,11 +46,9 @@ func Dir(m volume.Mounts, dir string, memory bool, size int64) error {
 	return os.Chmod(dir, Mode|st.Mode()&fs.ModeSetgid)
 }
 
-// Remove unmounts whatever is mounted at dir or below, and removes it. A mount that stays keeps everything: deleting through it would destroy what is not ours.
+// Remove unmounts whatever is mounted at dir or below, and removes it. A mount that stays keeps everything: deleting through it would destroy what is not ours. What is
+// mounted is looked up and not touched first, so that a file server that is away only keeps the unmounting.
 func Remove(m volume.Mounts, dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	points, err := m.Under(dir)
 	if err != nil {
 		return err
@@ -49,6 +58,9 @@ func Remove(m volume.Mounts, dir string) error {
 			return err
 		}
 	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	left, err := m.Under(dir)
 	if err != nil {
 		return err
@@ -57,4 +69,15 @@ func Remove(m volume.Mounts, dir string) error {
 		return fmt.Errorf("%s is not removed, still mounted below it: %s", dir, strings.Join(left, ", "))
 	}
 	return os.RemoveAll(dir)
+}
+
+// Empty removes a directory that nothing is mounted on and that holds nothing: one that was made to mount on, in vain.
+func Empty(m volume.Mounts, dir string) error {
+	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
+		return err
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

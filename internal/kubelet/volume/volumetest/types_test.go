@@ -62,7 +62,7 @@ func TestTypes(t *testing.T) {
 		"emptyDir in memory": {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true},
 		"no source":          {Type: emptydir.Type{Mounts: mounts()}, Writable: true},
 		"hostPath":           {Type: hostpath.Type{}, Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
-		"local claim":        {Type: claim.Type{Claims: bound}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true},
+		"local claim":        {Type: claim.Type{Claims: bound, Mounts: mounts()}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true, Elsewhere: true},
 		"image":              {Type: image.Type{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
 		"configMap": {
 			Type: configmap.Type{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
@@ -153,8 +153,8 @@ func TestErrorsReadAsUpstreams(t *testing.T) {
 		"two of a projection": {projected.New(mounts(), o, o), v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("no")}}, {Secret: &v1.SecretProjection{LocalObjectReference: named("no")}},
 		}}}, `[configmap "no" not found, secret "no" not found]`},
-		"unbound claim": {claim.Type{Claims: o}, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, `error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`},
-		"huge pages":    {emptydir.Type{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}}, `emptyDir medium "HugePages" is not supported by this node: use "" or "Memory"`},
+		"unbound claim": {claim.Type{Claims: o, Mounts: mounts()}, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, `error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`},
+		"huge pages":    {emptydir.Type{Mounts: mounts()}, v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}}, `hugePages storage requested, but there is no resource request for huge pages`},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
 		_, err := tc.t.SetUp(t.Context(), volume.Ask{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir})

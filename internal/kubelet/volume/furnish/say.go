@@ -1,0 +1,141 @@
+package furnish
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// wait is how long upstream waits for a Pod's volumes before it says which are missing, and then again.
+const wait = 2*time.Minute + 3*time.Second
+
+// slow is after what time a step is said to hang.
+const slow = 10 * time.Second
+
+// failure is a step that did not succeed.
+type failure struct {
+	step volume.Step
+	err  error
+}
+
+// conclude speaks of all volumes together: those that could not even be understood, and, from time to time, those that are missing for long.
+func (f *Furnisher) conclude(pod *v1.Pod, s *state, out *reason.Refusal, unprocessed []failure) *reason.Refusal {
+	if out == nil && len(unprocessed) == 0 {
+		s.since = time.Time{}
+		return nil
+	}
+	missing := f.missing(pod, s)
+	say := func(names []string, why string) string {
+		text := fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed to process volumes=%v: %s", missing, names, why)
+		f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
+		return text
+	}
+	now := time.Now()
+	switch {
+	case len(unprocessed) > 0:
+		var names, whys []string
+		for _, b := range unprocessed {
+			names, whys = append(names, b.step.Name), append(whys, b.err.Error())
+		}
+		slices.Sort(names)
+		text := say(names, strings.Join(whys, ", "))
+		out = merge(out, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: fix(unprocessed[0].step.Volume, unprocessed[0].err)})
+	case s.since.IsZero():
+		s.since = now
+	case now.Sub(s.since) >= wait:
+		say(nil, "context deadline exceeded")
+		s.since = now
+	}
+	return out
+}
+
+// complain words a failure of a volume that was understood.
+func (f *Furnisher) complain(pod *v1.Pod, s *state, b failure) *reason.Refusal {
+	what := "MountVolume.SetUp"
+	if b.step.Verb == volume.TearDown {
+		what = "UnmountVolume.TearDown"
+	}
+	text := fmt.Sprintf("%s failed for volume %q : %v", what, b.step.Name, b.err)
+	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
+	f.note(pod, s, b)
+	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text, Fix: fix(b.step.Volume, b.err)}
+}
+
+// note makes a failure a fact when it says something new.
+func (f *Furnisher) note(pod *v1.Pod, s *state, b failure) {
+	if text := b.err.Error(); s.told[b.step.Name] != text {
+		s.told[b.step.Name] = text
+		kind := "unknown"
+		if b.step.Volume != nil {
+			kind = volume.Kind(b.step.Volume)
+		}
+		f.put(pod, journal.VolumeWaiting{Volume: b.step.Name, Type: kind, Message: text})
+	}
+}
+
+// missing are the names of the volumes that are not ready.
+func (f *Furnisher) missing(pod *v1.Pod, s *state) []string {
+	var out []string
+	for _, v := range volume.Used(pod) {
+		if _, ok := s.ready[v.Name]; !ok {
+			out = append(out, v.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func fix(v *v1.Volume, err error) string {
+	var u volume.Unknown
+	text := err.Error()
+	switch {
+	case errors.As(err, &u):
+		return u.Fix
+	case strings.Contains(text, "non-existent"):
+		return "add the key to the object, or correct the volume's items, or mark it optional"
+	case v != nil && v.HostPath != nil:
+		return "create the path on the node, or correct path and type"
+	case v != nil && v.NFS != nil:
+		return "look at server and path of the volume, and whether this node reaches the server and has the mount helper (Debian: nfs-common)"
+	case v != nil && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil):
+		return "create the claim, or look at what keeps it from being bound: kubectl describe pvc"
+	case strings.HasSuffix(text, "not found"):
+		return "create the object in the Pod's namespace, or mark the volume optional"
+	}
+	return ""
+}
+
+func merge(all, one *reason.Refusal) *reason.Refusal {
+	if all == nil {
+		return one
+	}
+	all.Detail += "; " + one.Detail
+	return all
+}
+
+// watched runs a step and says by name when it hangs: what, where, since when.
+func (f *Furnisher) watched(ref journal.Ref, what, path string, step func() error) error {
+	begun, patience := time.Now(), f.d.Slow
+	if patience == 0 {
+		patience = slow
+	}
+	timer := time.AfterFunc(patience, func() {
+		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID, "step", what, "path", path, "since", begun)
+		f.d.Journal.Put(ref, journal.Waiting{
+			For: fmt.Sprintf("the kernel: %s at %s takes longer than %s", what, path, patience), Since: begun, Next: "goes on when the kernel answers; other Pods are not kept",
+			Fix: "look at what is mounted there (findmnt -R " + path + "): a file server that does not answer keeps its clients waiting",
+		})
+	})
+	defer timer.Stop()
+	return step()
+}
