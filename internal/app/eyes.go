@@ -17,6 +17,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/trace"
 	"github.com/gantry-project/gantry/internal/trace/otlp"
 )
@@ -187,6 +188,7 @@ func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *expla
 	if in.Pod == nil {
 		return nil
 	}
+	in.Cluster = surroundings(ctx, client)
 	if node := in.Pod.Spec.NodeName; node != "" {
 		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err == nil {
@@ -203,6 +205,35 @@ func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *expla
 		in.Events = events.Items
 	}
 	return nil
+}
+
+// surroundings reads the world that Pods are placed in; nil when the asker may not see all of it, for then no ruling can be trusted.
+func surroundings(ctx context.Context, client kubernetes.Interface) *explain.Cluster {
+	c := &explain.Cluster{}
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	nodes, err := client.CoreV1().Nodes().List(ctx, all)
+	if err != nil {
+		return nil
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, all)
+	if err != nil {
+		return nil
+	}
+	for i := range nodes.Items {
+		c.Nodes = append(c.Nodes, &nodes.Items[i])
+	}
+	for i := range pods.Items {
+		c.Pods = append(c.Pods, &pods.Items[i])
+	}
+	if classes, err := client.SchedulingV1().PriorityClasses().List(ctx, all); err == nil {
+		for i := range classes.Items {
+			c.Classes = append(c.Classes, &classes.Items[i])
+		}
+	}
+	if c.Judges, err = plugins.Judges(corev1.DefaultSchedulerName, nil); err != nil {
+		c.Judges = nil // the answer does without trials
+	}
+	return c
 }
 
 // exactlyOne is cobra.ExactArgs with a message that says what is missing.

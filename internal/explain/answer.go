@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
 // In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last life, oldest first.
@@ -19,6 +21,41 @@ type In struct {
 	Node    *corev1.Node // the node it is bound to, nil when unbound or gone
 	Entries []journal.Entry
 	Events  []corev1.Event
+	Cluster *Cluster // what is around it; nil when the asker may not see it
+}
+
+// Cluster is the world a Pod is placed in, as far as the asker may see it.
+type Cluster struct {
+	Nodes   []*corev1.Node
+	Pods    []*corev1.Pod
+	Classes []*schedulingv1.PriorityClass
+	Judges  *place.Judges // the scheduler's own plugins; nil: nothing can be tried
+}
+
+// pod finds a Pod around.
+func (c *Cluster) pod(namespace, name string) *corev1.Pod {
+	if c == nil {
+		return nil
+	}
+	for _, p := range c.Pods {
+		if p.Namespace == namespace && p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// node finds a node around.
+func (c *Cluster) node(name string) *corev1.Node {
+	if c == nil {
+		return nil
+	}
+	for _, n := range c.Nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
 }
 
 // Answer is why a Pod is as it is.
@@ -29,7 +66,26 @@ type Answer struct {
 	Since   time.Time `json:"since,omitzero"`  // since when
 	Facts   []string  `json:"facts,omitempty"` // evidence with numbers
 	Next    string    `json:"next,omitempty"`  // what happens by itself
-	Fixes   []string  `json:"fixes,omitempty"` // what a person can do, nearest first
+	Fixes   []Fix     `json:"fixes,omitempty"` // what a person can do, nearest first
+}
+
+// Fix is one thing a person can do.
+type Fix struct {
+	Say    string   `json:"say"`
+	Run    []string `json:"run,omitempty"`    // shell commands that do it, in order
+	Proven bool     `json:"proven,omitempty"` // tried on an edited copy of the cluster with the scheduler's own plugins
+}
+
+// do is a fix with the command that does it.
+func do(say string, run ...string) Fix { return Fix{Say: say, Run: run} }
+
+// says are fixes in words only.
+func says(texts ...string) []Fix {
+	out := make([]Fix, len(texts))
+	for i, t := range texts {
+		out[i] = Fix{Say: t}
+	}
+	return out
 }
 
 // cause looks for one kind of blocker and returns nil when it is not that.
@@ -66,7 +122,7 @@ func Why(in In) Answer {
 		}
 	}
 	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown", Cause: "Nothing is known about this Pod: it is not in the API and the journal holds nothing of it.",
-		Fixes: []string{"check name and namespace: kubectl get pods -A"}}
+		Fixes: []Fix{do("check name and namespace", "kubectl get pods -A")}}
 }
 
 // WriteText prints the answer for a person.
@@ -86,7 +142,14 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 	if len(a.Fixes) > 0 {
 		b.WriteString("\nWhat you can do:\n")
 		for _, f := range a.Fixes {
-			fmt.Fprintf(&b, "  → %s\n", f)
+			proven := ""
+			if f.Proven {
+				proven = " (proven)"
+			}
+			fmt.Fprintf(&b, "  → %s%s\n", f.Say, proven)
+			for _, run := range f.Run {
+				fmt.Fprintf(&b, "      $ %s\n", run)
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -40,7 +40,7 @@ func gone(in In) *Answer {
 			a.Facts = append(a.Facts, why.Line())
 		}
 	}
-	a.Fixes = []string{fmt.Sprintf("gantry trace pod/%s -n %s shows its whole life", in.Ref.Name, in.Ref.Namespace)}
+	a.Fixes = []Fix{do("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name, in.Ref.Namespace))}
 	return a
 }
 
@@ -63,17 +63,17 @@ func terminating(in In) *Answer {
 	case in.Node == nil && p.Spec.NodeName != "":
 		a.Cause = fmt.Sprintf("The Pod waits for its kubelet to confirm the end of its containers, but node %s does not exist any more.", p.Spec.NodeName)
 		a.Next = "the Pod is removed when the node has been missing for 40 s"
-		a.Fixes = []string{forceDelete(in)}
+		a.Fixes = []Fix{forceDelete(in)}
 	case silent(in.Node):
 		a.Cause = fmt.Sprintf("The Pod waits for the kubelet of node %s to confirm the end of its containers, and that node is not ready.", in.Node.Name)
 		a.Next = "it ends when the node answers again"
-		a.Fixes = []string{"mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely off", "only when its processes have surely ended: " + forceDelete(in)}
+		a.Fixes = []Fix{do("mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely off"), forceDelete(in)}
 	case len(running) > 0:
 		stopping(a, in, running)
 	case len(p.Finalizers) > 0:
 		a.Cause = fmt.Sprintf("Its containers have ended; the object stays because of its finalizers: %s. Whoever set them has to remove them.", strings.Join(p.Finalizers, ", "))
-		a.Fixes = []string{"start or mend the controller that owns " + p.Finalizers[0],
-			fmt.Sprintf(`if it will never come back: kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name)}
+		a.Fixes = []Fix{do("start or mend the controller that owns " + p.Finalizers[0]),
+			do("if it will never come back, remove the finalizer", fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name))}
 	default:
 		a.Cause = "Its containers have ended; the kubelet releases volumes and cgroups and then removes the object."
 		if w, _, ok := newest[journal.Waiting](in, nil); ok {
@@ -100,11 +100,11 @@ func stopping(a *Answer, in In, running []string) {
 	if len(in.Pod.Finalizers) > 0 {
 		a.Facts = append(a.Facts, "finalizers hold the object afterwards: "+strings.Join(in.Pod.Finalizers, ", "))
 	}
-	a.Fixes = []string{"wait, or make the process end on SIGTERM (it is process 1 in its container: a shell does not pass the signal on)"}
+	a.Fixes = says("wait, or make the process end on SIGTERM (it is process 1 in its container: a shell does not pass the signal on)")
 }
 
-func forceDelete(in In) string {
-	return fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=0 --force", in.Ref.Namespace, in.Ref.Name)
+func forceDelete(in In) Fix {
+	return do("only when its processes have surely ended, take the object away", fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=0 --force", in.Ref.Namespace, in.Ref.Name))
 }
 
 func silent(n *corev1.Node) bool {

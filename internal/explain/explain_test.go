@@ -66,7 +66,7 @@ func TestWhy(t *testing.T) {
 				{Node: "near", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}, Short: []journal.Short{{Resource: "cpu", Asked: 2000, Used: 2500, Available: 4000}}},
 			}})
 			in.fact(50*time.Second, "scheduler", journal.Queued{Queue: "unschedulable", Cause: "ScheduleAttemptFailure"})
-		}, "Pending", []string{"0/3 nodes are available", "near: Insufficient cpu; cpu: asks 2, 1500m free of 4, short by 500m", "lower the request of cpu to 1500m, or free 500m on near", "kubectl uncordon cordoned", "unschedulable queue"}, nil},
+		}, "Pending", []string{"0/3 nodes are available", "near is 500m short of cpu (1500m free of 4000m, 2000m wanted)", "lower the request of cpu to 1500m, or free 500m on near", "kubectl uncordon cordoned", "unschedulable queue"}, nil},
 		{"gated", func(in *In) {
 			in.Pod.Spec.NodeName, in.Pod.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
 		}, "SchedulingGated", []string{"example.com/quota"}, nil},

@@ -1,18 +1,30 @@
 package explain
 
 import (
+	"context"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// mostNodes bounds the nodes that are listed one by one.
-const mostNodes = 20
+// mostNodes bounds the nodes that are listed one by one, mostSpoken those named in the cause.
+const (
+	mostNodes  = 20
+	mostSpoken = 4
+)
+
+// thinking bounds the search for changes that would help.
+const thinking = 3 * time.Second
 
 func gated(in In) *Answer {
 	if in.Pod == nil || len(in.Pod.Spec.SchedulingGates) == 0 || in.Pod.Spec.NodeName != "" {
@@ -24,7 +36,7 @@ func gated(in In) *Answer {
 	}
 	return &Answer{State: "SchedulingGated", Since: in.Pod.CreationTimestamp.Time,
 		Cause: fmt.Sprintf("The Pod has scheduling gates (%s): the scheduler does not look at it until whoever set them removes them.", strings.Join(names, ", ")),
-		Fixes: []string{fmt.Sprintf(`kubectl -n %s patch pod %s --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'`, in.Ref.Namespace, in.Ref.Name)}}
+		Fixes: []Fix{do("remove the gates by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'`, in.Ref.Namespace, in.Ref.Name))}}
 }
 
 func unscheduled(in In) *Answer {
@@ -34,16 +46,19 @@ func unscheduled(in In) *Answer {
 	a := &Answer{State: "Pending", Since: in.Pod.CreationTimestamp.Time}
 	ruled, at, known := newest[journal.Ruled](in, nil)
 	if failed, when, ok := newest[journal.BindFailed](in, nil); ok && when.After(at) {
-		a.Cause = fmt.Sprintf("A node was chosen (%s), but the binding failed in %s: %s.", failed.Node, failed.Point, failed.Error)
+		a.Cause = fmt.Sprintf("A node was chosen (%s), but the binding failed in %s: %s.", failed.Node, failed.Point, strings.TrimSuffix(failed.Error, "."))
 		a.Next = "the scheduler tries again after its back-off"
 		return a
+	}
+	if in.Pod.Status.NominatedNodeName != "" {
+		return nominated(a, in)
 	}
 	switch {
 	case known && ruled.Winner != "":
 		a.Cause = fmt.Sprintf("Node %s was chosen; the binding is under way.", ruled.Winner)
 		return a
-	case known:
-		refused(a, ruled)
+	case known || in.Cluster != nil && in.Cluster.Judges != nil && condition(in.Pod, corev1.PodScheduled) != nil:
+		refused(a, in, ruled)
 	default:
 		neverTried(a, in)
 		return a
@@ -51,93 +66,189 @@ func unscheduled(in In) *Answer {
 	if q, _, ok := newest[journal.Queued](in, nil); ok {
 		a.Facts = append(a.Facts, "stands in the scheduler's "+q.Queue+" queue because of "+q.Cause)
 	}
-	if p, _, ok := newest[journal.Preempting](in, nil); ok {
-		a.Facts = append(a.Facts, p.Line())
-		a.Next = "the Pod is placed when the preempted Pods are gone"
+	return a
+}
+
+// nominated tells of a Pod for which others are leaving.
+func nominated(a *Answer, in In) *Answer {
+	node := in.Pod.Status.NominatedNodeName
+	var victims []string
+	var leaving time.Duration
+	for _, p := range in.Cluster.on(node) {
+		if p.DeletionTimestamp == nil || pod.Priority(p) >= pod.Priority(in.Pod) {
+			continue
+		}
+		grace := int64(30)
+		if p.DeletionGracePeriodSeconds != nil {
+			grace = *p.DeletionGracePeriodSeconds
+		}
+		left := max(p.DeletionTimestamp.Sub(in.Now), 0)
+		leaving = max(leaving, left)
+		victims = append(victims, fmt.Sprintf("%s (priority %d) is terminating since %s ago with a grace period of %ds, %s of it left", p.Name, pod.Priority(p),
+			ago(in.Now.Sub(p.DeletionTimestamp.Add(-secondsOf(grace)))), grace, ago(left)))
+		a.Fixes = append(a.Fixes, do("end "+p.Name+" now, if losing what it still does is acceptable", fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=1", p.Namespace, p.Name)))
+	}
+	if len(victims) == 0 {
+		if f, _, ok := newest[journal.Preempting](in, nil); ok {
+			victims = append(victims, f.Line())
+		}
+	}
+	a.Cause = fmt.Sprintf("Preemption is done: the Pod (priority %d) is nominated to %s and waits until its room is free: %s.", pod.Priority(in.Pod), node, strings.Join(victims, "; "))
+	if len(victims) == 0 {
+		a.Cause = fmt.Sprintf("The Pod is nominated to %s: others were asked to leave for it, and the scheduler places it at its next attempt.", node)
+	}
+	a.Next = fmt.Sprintf("the Pod is placed on %s when they are gone, in %s at the latest", node, ago(leaving))
+	remedies, refusals := tried(in)
+	for _, r := range refusals {
+		if r.Node == node {
+			a.Facts = append(a.Facts, phrase(r, in))
+		}
+	}
+	for _, r := range remedies {
+		if r.Kind != "pod" {
+			a.Fixes = append(a.Fixes, Fix{Say: r.Say, Run: r.Run, Proven: true})
+		}
 	}
 	return a
 }
 
-// refused tells every node's refusal with its numbers, nearest first, and what would lift it.
-func refused(a *Answer, r journal.Ruled) {
-	a.Cause = "No node fits: " + strings.TrimSuffix(r.Message, ".") + "."
-	if len(r.Refusals) == 0 && r.By != "" {
-		a.Cause = fmt.Sprintf("%s refused the Pod before nodes were judged: %s", r.By, r.Message)
+// on lists the Pods bound to a node.
+func (c *Cluster) on(node string) []*corev1.Pod {
+	if c == nil {
+		return nil
 	}
-	a.Next = "the Pod is tried again when a node, a Pod or a volume changes in a way that can help"
-	refusals := append([]journal.NodeRefusal(nil), r.Refusals...)
-	sort.SliceStable(refusals, func(i, j int) bool { return distance(refusals[i]) < distance(refusals[j]) })
-	for i, n := range refusals {
-		if i == mostNodes {
-			a.Facts = append(a.Facts, fmt.Sprintf("and %d more nodes", len(refusals)-mostNodes))
-			break
-		}
-		a.Facts = append(a.Facts, refusal(n))
-	}
-	seen := map[string]bool{}
-	for _, n := range refusals {
-		for _, fix := range fixes(n) {
-			if !seen[fix] && len(a.Fixes) < 5 {
-				seen[fix] = true
-				a.Fixes = append(a.Fixes, fix)
-			}
-		}
-	}
-}
-
-func refusal(n journal.NodeRefusal) string {
-	s := n.Node + ": " + strings.Join(n.Messages, ", ")
-	if len(n.Short) == 0 && n.Detail != "" {
-		s += " (" + n.Detail + ")"
-	}
-	for _, x := range n.Short {
-		free := x.Available - x.Used
-		s += fmt.Sprintf("; %s: asks %s, %s free of %s, short by %s", x.Resource, amount(x.Resource, x.Asked), amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Asked-free))
-	}
-	return s
-}
-
-// distance ranks how near a node is: by the relative shortfall of resources; a node that refuses for another reason is farther.
-func distance(n journal.NodeRefusal) float64 {
-	if len(n.Short) == 0 {
-		return 1000
-	}
-	var d float64
-	for _, x := range n.Short {
-		if x.Asked > 0 {
-			d += float64(x.Asked-(x.Available-x.Used)) / float64(x.Asked)
-		}
-	}
-	return d
-}
-
-func fixes(n journal.NodeRefusal) []string {
-	var out []string
-	if n.Fix != "" {
-		out = append(out, n.Fix+" (then "+n.Node+" fits as far as "+n.Plugin+" goes)")
-	}
-	for _, x := range n.Short {
-		free := x.Available - x.Used
-		if free > 0 && n.Fix == "" {
-			out = append(out, fmt.Sprintf("lower the request of %s to %s, or free %s on %s", x.Resource, amount(x.Resource, free), amount(x.Resource, x.Asked-free), n.Node))
+	var out []*corev1.Pod
+	for _, p := range c.Pods {
+		if p.Spec.NodeName == node {
+			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// amount prints a quantity of a resource: milli-units for cpu, binary suffixes for memory.
-func amount(name string, n int64) string {
-	switch {
-	case name == string(corev1.ResourceCPU):
-		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case name == string(corev1.ResourceMemory), name == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
-		q := resource.NewQuantity(n, resource.BinarySI)
-		if n%(1<<20) != 0 && n > 1<<20 {
-			return fmt.Sprintf("%dMi", n>>20)
-		}
-		return q.String()
+// tried asks the scheduler's plugins now, about the cluster as it is, and about what would help.
+func tried(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
+	if in.Cluster == nil || in.Cluster.Judges == nil {
+		return nil, nil
 	}
-	return fmt.Sprint(n)
+	ctx, cancel := context.WithTimeout(context.Background(), thinking)
+	defer cancel()
+	w := in.what()
+	ruling := place.One(ctx, place.In{Pod: w.Pod, World: w.World, Judges: w.Judges})
+	if ruling.Fits() {
+		return nil, nil
+	}
+	return whatif.Find(ctx, w), ruling.Refusals(ruling.Nodes())
+}
+
+// what is the question of package whatif about this Pod.
+func (in In) what() whatif.In {
+	w := whatif.In{Pod: in.Pod.DeepCopy(), World: snapshot.Of(in.Cluster.Nodes, in.Cluster.Pods), Judges: in.Cluster.Judges, Owner: whatif.OwnerOf(in.Pod), Classes: map[string]whatif.Priority{}}
+	w.Pod.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	for _, c := range in.Cluster.Classes {
+		w.Classes[c.Name] = whatif.Priority{Value: c.Value, Never: c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever}
+	}
+	return w
+}
+
+// refused tells every node's refusal with its numbers, nearest first, and what would lift it.
+func refused(a *Answer, in In, r journal.Ruled) {
+	a.Next = "the Pod is tried again when a node, a Pod or a volume changes in a way that can help"
+	remedies, refusals := tried(in)
+	if len(refusals) == 0 {
+		refusals = slices.Clone(r.Refusals)
+	}
+	if len(refusals) == 0 {
+		text := r.Message
+		if c := condition(in.Pod, corev1.PodScheduled); text == "" && c != nil {
+			text = c.Message
+		}
+		a.Cause = "No node fits: " + strings.TrimSuffix(text, ".") + "."
+		if r.By != "" {
+			a.Cause = fmt.Sprintf("%s refused the Pod before nodes were judged: %s", r.By, text)
+		}
+	} else {
+		slices.SortStableFunc(refusals, nearer)
+		a.Cause = noNode(refusals, in)
+	}
+	for i, n := range refusals {
+		if i == mostNodes {
+			a.Facts = append(a.Facts, fmt.Sprintf("and %d more nodes", len(refusals)-mostNodes))
+			break
+		}
+		a.Facts = append(a.Facts, phrase(n, in))
+	}
+	if r.Message != "" {
+		a.Facts = append(a.Facts, "the scheduler's words: "+r.Message)
+	}
+	for _, m := range remedies {
+		a.Fixes = append(a.Fixes, Fix{Say: m.Say, Run: m.Run, Proven: true})
+	}
+	preemption(a, in)
+	if len(remedies) == 0 {
+		a.Fixes = append(a.Fixes, hints(refusals)...)
+	}
+}
+
+func nearer(a, b journal.NodeRefusal) int {
+	x, y := whatif.Distance(a), whatif.Distance(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// hints are what the plugins themselves say would lift their refusal; nobody tried it.
+func hints(refusals []journal.NodeRefusal) []Fix {
+	var out []Fix
+	seen := map[string]bool{}
+	add := func(text string) {
+		if !seen[text] && len(out) < 5 {
+			seen[text] = true
+			out = append(out, Fix{Say: text})
+		}
+	}
+	for _, n := range refusals {
+		if n.Fix != "" {
+			add(n.Fix + " (then " + n.Node + " fits as far as " + n.Plugin + " goes)")
+			continue
+		}
+		for _, x := range n.Short {
+			if free := x.Available - x.Used; free > 0 {
+				add(fmt.Sprintf("lower the request of %s to %s, or free %s on %s", x.Resource, amount(x.Resource, free), amount(x.Resource, x.Asked-free), n.Node))
+			}
+		}
+	}
+	return out
+}
+
+// preemption tells why the Pod takes nobody's place, when somebody's would suffice.
+func preemption(a *Answer, in In) {
+	if in.Cluster == nil || in.Cluster.Judges == nil || in.Pod.Spec.PreemptionPolicy == nil || *in.Pod.Spec.PreemptionPolicy != corev1.PreemptNever {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), thinking)
+	defer cancel()
+	w := in.what()
+	v := whatif.Yield(ctx, w)
+	if len(v.Pods) == 0 {
+		return
+	}
+	var names []string
+	for _, p := range v.Pods {
+		names = append(names, fmt.Sprintf("%s (priority %d)", p.Name, pod.Priority(p)))
+	}
+	from := ""
+	if in.Pod.Spec.PriorityClassName != "" {
+		from = fmt.Sprintf(" (from its class %s)", in.Pod.Spec.PriorityClassName)
+	}
+	a.Cause += fmt.Sprintf(" Preempting %s on %s would make room, but the Pod has preemptionPolicy Never%s: nothing is evicted for it.", strings.Join(names, " and "), v.Node, from)
+	if r, ok := whatif.Promote(w, v); ok {
+		a.Fixes = append(a.Fixes, Fix{Say: r.Say, Run: r.Run})
+	}
 }
 
 func neverTried(a *Answer, in In) {
@@ -147,7 +258,7 @@ func neverTried(a *Answer, in In) {
 		return
 	}
 	a.Cause = fmt.Sprintf("No scheduler has looked at the Pod yet. It asks for scheduler %q.", in.Pod.Spec.SchedulerName)
-	a.Fixes = []string{"check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, by default default-scheduler"}
+	a.Fixes = says("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, by default default-scheduler")
 }
 
 func nodeLost(in In) *Answer {
@@ -157,14 +268,14 @@ func nodeLost(in In) *Answer {
 	if in.Node == nil {
 		return &Answer{State: "lost", Cause: fmt.Sprintf("The Pod is bound to node %s, which does not exist.", in.Pod.Spec.NodeName),
 			Next:  "the Pod is marked Failed and removed when the node has been missing for 40 s",
-			Fixes: []string{"create the node again, or delete the Pod"}}
+			Fixes: says("create the node again, or delete the Pod")}
 	}
 	for _, c := range in.Node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
 				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. What runs there is not known to the API.", in.Node.Name, c.Reason, strings.TrimSuffix(c.Message, ".")),
 				Next:  "Pods that do not tolerate it for longer are deleted 300 s after the node became unreachable",
-				Fixes: []string{"start the kubelet on the node, or mend its connection", "gantry why pod/" + in.Ref.Name + " again when the node is back"}}
+				Fixes: []Fix{do("start the kubelet on the node, or mend its connection"), do("ask again when the node is back", "gantry why pod/"+in.Ref.Name)}}
 		}
 	}
 	return nil

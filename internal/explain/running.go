@@ -37,15 +37,15 @@ func exit(c container, t *corev1.ContainerStateTerminated) string {
 	return s
 }
 
-func exitFixes(in In, c container, t *corev1.ContainerStateTerminated) []string {
-	logs := fmt.Sprintf("kubectl -n %s logs %s -c %s --previous shows its last words", in.Ref.Namespace, in.Ref.Name, c.spec.Name)
+func exitFixes(in In, c container, t *corev1.ContainerStateTerminated) []Fix {
+	logs := do("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace, in.Ref.Name, c.spec.Name))
 	switch {
 	case t.Reason == "OOMKilled":
-		return []string{"raise the container's memory limit, or make the program use less", logs}
+		return []Fix{{Say: "raise the container's memory limit, or make the program use less"}, logs}
 	case t.ExitCode == 126, t.ExitCode == 127:
-		return []string{"correct command and args of the container", logs}
+		return []Fix{{Say: "correct command and args of the container"}, logs}
 	}
-	return []string{logs}
+	return []Fix{logs}
 }
 
 func crashing(in In) *Answer {
@@ -63,7 +63,7 @@ func crashing(in In) *Answer {
 			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
 		if k, ok := killedByProbe(in, c); ok {
 			a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet again and again: %s. It last ended with exit code %d.", c.spec.Name, k, t.ExitCode)
-			a.Fixes = append(a.Fixes, "mend what the probe asks for, or give the container longer (startupProbe, failureThreshold, timeoutSeconds)")
+			a.Fixes = append(a.Fixes, Fix{Say: "mend what the probe asks for, or give the container longer (startupProbe, failureThreshold, timeoutSeconds)"})
 		}
 		if b, _, ok := newest[journal.BackingOff](in, func(b journal.BackingOff) bool { return b.Container == c.spec.Name }); ok && b.Until.After(in.Now) {
 			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes of running", ago(b.Until.Sub(in.Now)))
@@ -114,7 +114,7 @@ func notReady(in In) *Answer {
 			a.Cause = fmt.Sprintf("The %s probe of container %s fails: %s.", pr.Probe, c.spec.Name, strings.TrimSuffix(pr.Message, "."))
 			a.Facts = []string{fmt.Sprintf("%d failures in a row, the last %s ago", pr.Count, ago(in.Now.Sub(at)))}
 			a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
-			a.Fixes = []string{"compare the probe's port and path with where the program listens; " + fmt.Sprintf("kubectl -n %s logs %s -c %s", p.Namespace, p.Name, c.spec.Name)}
+			a.Fixes = []Fix{do("compare the probe's port and path with where the program listens", fmt.Sprintf("kubectl -n %s logs %s -c %s", p.Namespace, p.Name, c.spec.Name))}
 			return a
 		}
 		a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.", c.spec.Name)
@@ -124,7 +124,7 @@ func notReady(in In) *Answer {
 		c := condition(p, g.ConditionType)
 		if c == nil || c.Status != corev1.ConditionTrue {
 			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that condition has to set it.", g.ConditionType)
-			a.Fixes = []string{fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}' sets it by hand`, p.Namespace, p.Name, g.ConditionType)}
+			a.Fixes = []Fix{do("set it by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
 			return a
 		}
 	}
@@ -148,7 +148,11 @@ func ready(in In) *Answer {
 	if !ok {
 		return a
 	}
-	a.Facts = append(a.Facts, scoreboard(ruled)...)
+	if text := won(in, ruled); text != "" {
+		a.Cause += " " + text
+	}
+	a.Facts = append(a.Facts, scoreboard(in, ruled)...)
+	a.Fixes = append(a.Fixes, tips(ruled)...)
 	for _, c := range containers(in.Pod) {
 		if c.status != nil && c.status.RestartCount > 0 && c.status.LastTerminationState.Terminated != nil {
 			a.Facts = append(a.Facts, fmt.Sprintf("container %s was restarted %d times, last after %s", c.spec.Name, c.status.RestartCount, exit(c, c.status.LastTerminationState.Terminated)))
@@ -157,7 +161,7 @@ func ready(in In) *Answer {
 	return a
 }
 
-func scoreboard(r journal.Ruled) []string {
+func scoreboard(in In, r journal.Ruled) []string {
 	scores := append([]journal.NodeScore(nil), r.Scores...)
 	sort.SliceStable(scores, func(i, j int) bool { return scores[i].Total > scores[j].Total })
 	var out []string
@@ -181,7 +185,7 @@ func scoreboard(r journal.Ruled) []string {
 			out = append(out, fmt.Sprintf("and %d more nodes that do not fit", len(r.Refusals)-5))
 			break
 		}
-		out = append(out, "did not fit: "+refusal(n))
+		out = append(out, "did not fit: "+phrase(n, in))
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func volumeWaits(in In) *Answer {
 		return nil
 	}
 	return &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume, w.Type, strings.TrimSuffix(w.Message, ".")),
-		Next: "it is tried again with growing pauses, and at once when the missing object appears", Fixes: []string{missing(w.Message)}}
+		Next: "it is tried again with growing pauses, and at once when the missing object appears", Fixes: says(missing(w.Message))}
 }
 
 // missing turns the text of a missing object into what to create.
@@ -61,7 +61,7 @@ func sandboxFails(in In) *Answer {
 		return nil
 	}
 	return &Answer{State: "ContainerCreating", Since: at, Cause: "The runtime cannot make the Pod's sandbox (network and namespaces): " + call.Error,
-		Next: "it is tried again", Fixes: []string{"read the runtime's message above; the network's configuration lies where --cni-conf-dir points"}}
+		Next: "it is tried again", Fixes: says("read the runtime's message above; the network's configuration lies where --cni-conf-dir points")}
 }
 
 var imageReasons = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
@@ -90,21 +90,21 @@ func imageFails(in In) *Answer {
 	return nil
 }
 
-func imageFixes(reason, text string, c *corev1.Container) []string {
+func imageFixes(reason, text string, c *corev1.Container) []Fix {
 	low := strings.ToLower(text)
 	switch {
 	case reason == "ErrImageNeverPull":
-		return []string{"import the image on the node, or set imagePullPolicy to IfNotPresent"}
+		return says("import the image on the node, or set imagePullPolicy to IfNotPresent")
 	case reason == "InvalidImageName":
-		return []string{"correct the image's name: lower case, host/path:tag"}
+		return says("correct the image's name: lower case, host/path:tag")
 	case strings.Contains(low, "unauthorized"), strings.Contains(low, "authorization failed"), strings.Contains(low, "no basic auth"), strings.Contains(low, "forbidden"), strings.Contains(low, "denied"):
-		return []string{"give the Pod an imagePullSecret whose host is exactly that of " + c.Image}
+		return says("give the Pod an imagePullSecret whose host is exactly that of " + c.Image)
 	case strings.Contains(low, "not found"), strings.Contains(low, "manifest unknown"):
-		return []string{"correct the tag or push it: the registry answers, but has no " + c.Image}
+		return says("correct the tag or push it: the registry answers, but has no " + c.Image)
 	case strings.Contains(low, "refused"), strings.Contains(low, "no such host"), strings.Contains(low, "timeout"):
-		return []string{"start the registry or mend the way to it: it does not answer"}
+		return says("start the registry or mend the way to it: it does not answer")
 	}
-	return []string{"read the registry's message above"}
+	return says("read the registry's message above")
 }
 
 var configReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError"}
@@ -121,11 +121,11 @@ func configFails(in In) *Answer {
 		a := &Answer{State: w.Reason, Cause: fmt.Sprintf("Container %s cannot be made: %s", c.spec.Name, w.Message), Next: "it is tried again with growing pauses"}
 		switch low := strings.ToLower(w.Message); {
 		case strings.Contains(low, "non-numeric user"), strings.Contains(low, "runasnonroot"):
-			a.Fixes = []string{"set securityContext.runAsUser to the user's number, or let the image name its user by number"}
+			a.Fixes = says("set securityContext.runAsUser to the user's number, or let the image name its user by number")
 		case strings.Contains(low, "executable file not found"), strings.Contains(low, "no such file"):
-			a.Fixes = []string{"correct the command: it is not in the image"}
+			a.Fixes = says("correct the command: it is not in the image")
 		default:
-			a.Fixes = []string{missing(w.Message)}
+			a.Fixes = says(missing(w.Message))
 		}
 		return a
 	}
@@ -152,7 +152,7 @@ func initialising(in In) *Answer {
 			}
 			return &Answer{State: fmt.Sprintf("Init:%d/%d", done, n), Since: c.status.State.Running.StartedAt.Time,
 				Cause: fmt.Sprintf("Init container %s (%d of %d) runs, and everything after it waits for it %s.", c.spec.Name, done+1, n, what),
-				Fixes: []string{fmt.Sprintf("kubectl -n %s logs %s -c %s shows what it does", in.Ref.Namespace, in.Ref.Name, c.spec.Name)}}
+				Fixes: []Fix{do("see what it does", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.spec.Name))}}
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ type Options struct {
 	Number int      // tells instances on one machine apart: 1 to 99
 	Split  bool     // server, scheduler, controllers and kubelet as processes of their own
 	Config string   // KubeletConfiguration file
+	Sched  string   // KubeSchedulerConfiguration file of a split instance
 	Flags  []string // further flags of `gantry up`
 }
 
@@ -127,15 +128,28 @@ func (i *Instance) server() string {
 
 // StartRoles starts what stands beside the API server in a split instance.
 func (i *Instance) StartRoles() error {
-	config := func(name string) string { return filepath.Join(i.server(), name+".kubeconfig") }
-	if err := i.run("scheduler", "scheduler", "--kubeconfig", config("scheduler"), "--leader-elect=false"); err != nil {
-		return err
-	}
-	if err := i.run("controllers", "controllers", "--kubeconfig", config("controllers"), "--leader-elect=false"); err != nil {
-		return err
+	for _, role := range []string{"scheduler", "controllers"} {
+		if err := i.StartRole(role); err != nil {
+			return err
+		}
 	}
 	return i.StartKubelet()
 }
+
+// StartRole starts the scheduler or the controllers of a split instance.
+func (i *Instance) StartRole(role string) error {
+	args := []string{"--kubeconfig", filepath.Join(i.server(), role+".kubeconfig"), "--leader-elect=false"}
+	if role == "scheduler" && i.o.Sched != "" {
+		args = append(args, "--config", i.o.Sched)
+	}
+	return i.run(role, role, args...)
+}
+
+// SchedulerConfig sets the configuration file of the scheduler's next start; empty takes it away.
+func (i *Instance) SchedulerConfig(path string) { i.o.Sched = path }
+
+// Binary is the gantry under test.
+func (i *Instance) Binary() string { return i.o.Binary }
 
 // StartKubelet starts the kubelet of a split instance.
 func (i *Instance) StartKubelet() error {

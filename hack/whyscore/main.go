@@ -1,0 +1,98 @@
+// Command whyscore runs the fixtures of test/fixtures/why with fake nodes against the built gantry and prints what `gantry why` scores, 0 to 4 points each.
+//
+//	whyscore [-run REGEXP] [-v] [-remedies N] [-fixtures DIR]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/gantry-project/gantry/test/replay/why"
+)
+
+func main() {
+	only := flag.String("run", "", "regular expression of the fixtures")
+	dir := flag.String("fixtures", "test/fixtures/why", "directory of the fixtures")
+	binary := flag.String("gantry", "build/bin/gantry", "gantry under test")
+	verbose := flag.Bool("v", false, "print the answers")
+	remedies := flag.Int("remedies", 3, "printed remedies to try per fixture")
+	parallel := flag.Int("parallel", 3, "fixtures at once")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *dir, *only, *parallel, *verbose, why.Options{Binary: *binary, Remedies: *remedies})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "whyscore:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dir, only string, parallel int, verbose bool, o why.Options) error {
+	re, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	fixtures, err := why.Load(dir, re)
+	if err != nil {
+		return err
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		slots = make(chan int, parallel)
+		total int
+		all   int
+	)
+	for i := range parallel {
+		slots <- 60 + i
+	}
+	for _, f := range fixtures {
+		if f.Needs == "runtime" {
+			continue
+		}
+		all += 4
+		number := <-slots
+		wg.Go(func() {
+			own := o
+			own.Number = number
+			s := why.Run(ctx, own, f)
+			slots <- number
+			mu.Lock()
+			defer mu.Unlock()
+			total += s.Points()
+			report(s, verbose)
+		})
+	}
+	wg.Wait()
+	fmt.Printf("%d of %d points\n", total, all)
+	return nil
+}
+
+func report(s why.Score, verbose bool) {
+	fmt.Printf("%d  %s", s.Points(), s.Name)
+	if s.Err != nil {
+		fmt.Printf("  not judged: %v", s.Err)
+	}
+	if len(s.Missing) > 0 {
+		fmt.Printf("  missing: %s", strings.Join(s.Missing, "; "))
+	}
+	if len(s.Claimed) > 0 {
+		fmt.Printf("  wrongly claimed: %s", strings.Join(s.Claimed, "; "))
+	}
+	fmt.Println()
+	for _, t := range s.Tried {
+		if verbose || !s.Remedy {
+			fmt.Println("     " + t)
+		}
+	}
+	if verbose {
+		fmt.Println("     " + strings.ReplaceAll(s.Answer.Text, "\n", "\n     "))
+	}
+}

@@ -1,0 +1,220 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+func amount(name string, n int64) string { return whatif.Amount(name, n) }
+
+// noNode says in a few sentences why no node takes the Pod: what nobody offers, what rules leave open, and the nearest nodes with their numbers.
+func noNode(refusals []journal.NodeRefusal, in In) string {
+	if s := nobodyOffers(refusals, in); s != "" {
+		return s
+	}
+	out := []string{"No node fits."}
+	if s := openDomains(refusals, in); s != "" {
+		out = append(out, s)
+	}
+	groups := map[string][]string{}
+	var order []string
+	spoken := 0
+	for _, r := range refusals {
+		short := len(r.Short) > 0
+		if len(refusals) > mostSpoken && (!short || spoken == mostSpoken) {
+			key := strings.Join(r.Messages, ", ")
+			if len(groups[key]) == 0 {
+				order = append(order, key)
+			}
+			groups[key] = append(groups[key], r.Node)
+			continue
+		}
+		spoken++
+		out = append(out, phrase(r, in)+".")
+	}
+	for _, key := range order {
+		g := groups[key]
+		names := strings.Join(g[:min(len(g), 3)], ", ")
+		if len(g) > 3 {
+			names += ", …"
+		}
+		out = append(out, fmt.Sprintf("%d nodes: %s (%s).", len(g), key, names))
+	}
+	return strings.Join(out, " ")
+}
+
+// phrase is one node's refusal with its numbers.
+func phrase(r journal.NodeRefusal, in In) string {
+	if len(r.Short) > 0 {
+		parts := make([]string, len(r.Short))
+		for i, x := range r.Short {
+			parts[i] = shortfall(x)
+		}
+		return r.Node + " " + strings.Join(parts, " and ")
+	}
+	if n := in.Cluster.node(r.Node); n != nil && r.Plugin == "TaintToleration" {
+		var taints []string
+		for _, t := range n.Spec.Taints {
+			if t.Effect != corev1.TaintEffectPreferNoSchedule && strings.Contains(strings.Join(r.Messages, " ")+r.Detail, t.Key) {
+				taints = append(taints, whatif.Taint(t))
+			}
+		}
+		if len(taints) > 0 {
+			return fmt.Sprintf("%s has the taint %s that the Pod does not tolerate", r.Node, strings.Join(taints, " and "))
+		}
+	}
+	s := r.Node + ": " + strings.Join(r.Messages, ", ")
+	if r.Detail != "" {
+		s += " (" + r.Detail + ")"
+	}
+	return s + formerLabel(r, in)
+}
+
+func shortfall(x journal.Short) string {
+	free := max(x.Available-x.Used, 0)
+	switch {
+	case x.Resource == string(corev1.ResourcePods):
+		return fmt.Sprintf("takes %d pods and has %d already", x.Available, x.Used)
+	case x.Available == 0:
+		return fmt.Sprintf("does not offer %s (%d wanted)", x.Resource, x.Asked)
+	}
+	return fmt.Sprintf("is %s short of %s (%s free of %s, %s wanted)", amount(x.Resource, x.Asked-free), x.Resource, amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Asked))
+}
+
+// formerLabel tells of a node that lacks a label but has its name of former times.
+func formerLabel(r journal.NodeRefusal, in In) string {
+	n := in.Cluster.node(r.Node)
+	if n == nil {
+		return ""
+	}
+	for _, c := range in.Pod.Spec.TopologySpreadConstraints {
+		_, has := n.Labels[c.TopologyKey]
+		former := whatif.OldName(c.TopologyKey)
+		if v, old := n.Labels[former]; !has && old && strings.Contains(r.Detail, c.TopologyKey) {
+			return fmt.Sprintf("; it has only the old label %s=%s", former, v)
+		}
+	}
+	return ""
+}
+
+// nobodyOffers tells of a resource that no node has at all, and what there is of another vendor's.
+func nobodyOffers(refusals []journal.NodeRefusal, in In) string {
+	if in.Cluster == nil || len(in.Cluster.Nodes) == 0 {
+		return ""
+	}
+	for _, r := range refusals {
+		for _, x := range r.Short {
+			if x.Available != 0 || x.Resource == string(corev1.ResourcePods) {
+				continue
+			}
+			has := func(n *corev1.Node) bool { q, ok := n.Status.Allocatable[corev1.ResourceName(x.Resource)]; return ok && !q.IsZero() }
+			if slices.ContainsFunc(in.Cluster.Nodes, has) {
+				continue
+			}
+			s := fmt.Sprintf("The Pod asks for %s: %s, and no node offers that resource.", x.Resource, amount(x.Resource, x.Asked))
+			return s + others(x.Resource, in.Cluster.Nodes)
+		}
+	}
+	return ""
+}
+
+// others lists resources of the same last name.
+func others(resource string, nodes []*corev1.Node) string {
+	_, last, ok := strings.Cut(resource, "/")
+	if !ok {
+		return ""
+	}
+	var have []string
+	for _, n := range nodes {
+		for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {
+			if _, l, ok := strings.Cut(string(name), "/"); ok && l == last && string(name) != resource {
+				q := n.Status.Allocatable[name]
+				have = append(have, fmt.Sprintf("%s offers %s of %s", n.Name, q.String(), name))
+			}
+		}
+	}
+	if len(have) == 0 {
+		return ""
+	}
+	if len(have) > 3 {
+		have = append(have[:3], "…")
+	}
+	return " " + strings.Join(have, ", ") + "."
+}
+
+// openDomains tells, for spread rules that refuse nodes, how the matching Pods stand and which domains are left.
+func openDomains(refusals []journal.NodeRefusal, in In) string {
+	if in.Cluster == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
+		return ""
+	}
+	var out []string
+	for _, c := range in.Pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
+		counts := spreadCounts(in, c)
+		if len(counts) < 2 {
+			continue
+		}
+		least := -1
+		for _, n := range counts {
+			if least < 0 || n < least {
+				least = n
+			}
+		}
+		var standing, open []string
+		for _, d := range slices.Sorted(maps.Keys(counts)) {
+			standing = append(standing, fmt.Sprintf("%s %d", d, counts[d]))
+			if counts[d]+1-least <= int(c.MaxSkew) {
+				open = append(open, d)
+			}
+		}
+		if len(open) == len(counts) {
+			continue
+		}
+		out = append(out, fmt.Sprintf("The spread over %s (maxSkew %d, matching Pods now: %s; one more elsewhere would be a skew of %d) leaves only %s.",
+			c.TopologyKey, c.MaxSkew, strings.Join(standing, ", "), counts[worst(counts)]+1-least, strings.Join(open, ", ")))
+	}
+	return strings.Join(out, " ")
+}
+
+func worst(counts map[string]int) string {
+	best := ""
+	for d, n := range counts {
+		if best == "" || n > counts[best] {
+			best = d
+		}
+	}
+	return best
+}
+
+// spreadCounts counts the Pods that a spread rule speaks of by domain, for nodes that have all labels.
+func spreadCounts(in In, c corev1.TopologySpreadConstraint) map[string]int {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return nil
+	}
+	counts := map[string]int{}
+	for _, n := range in.Cluster.Nodes {
+		d, ok := n.Labels[c.TopologyKey]
+		if !ok {
+			continue
+		}
+		counts[d] += 0
+		for _, p := range in.Cluster.on(n.Name) {
+			if p.Namespace == in.Pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
+				counts[d]++
+			}
+		}
+	}
+	return counts
+}

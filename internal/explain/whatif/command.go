@@ -1,0 +1,103 @@
+package whatif
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// Owner is the object whose template a Pod was made from. The zero value: the Pod stands alone.
+type Owner struct {
+	Kind string // deployment, statefulset, daemonset, replicaset, job
+	Name string
+}
+
+// OwnerOf tells what to edit to change a Pod for good: its controller, or the Deployment of its ReplicaSet, known by the hash in the names.
+func OwnerOf(p *v1.Pod) Owner {
+	for _, r := range p.OwnerReferences {
+		if r.Controller == nil || !*r.Controller {
+			continue
+		}
+		if hash := p.Labels["pod-template-hash"]; r.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(r.Name, "-"+hash) {
+			return Owner{"deployment", strings.TrimSuffix(r.Name, "-"+hash)}
+		}
+		switch r.Kind {
+		case "ReplicaSet", "StatefulSet", "DaemonSet", "Job":
+			return Owner{strings.ToLower(r.Kind), r.Name}
+		}
+	}
+	return Owner{}
+}
+
+// podCommands gives the command that turns the Pod's specification into the edited one: a patch of the owner's template, or the Pod made anew.
+func podCommands(o Owner, was, now *v1.Pod) []string {
+	patch, err := specPatch(was, now)
+	if err != nil {
+		return nil
+	}
+	switch o.Kind {
+	case "":
+		return []string{fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=strategic -p %s -o json | kubectl replace --force -f -", was.Namespace, was.Name, quoted(`{"spec":`+patch+`}`))}
+	case "job":
+		return nil // its template cannot be changed
+	}
+	cmd := fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", was.Namespace, o.Kind, o.Name, quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
+	if o.Kind == "replicaset" || o.Kind == "statefulset" {
+		return []string{cmd, fmt.Sprintf("kubectl -n %s delete pod %s", was.Namespace, was.Name)}
+	}
+	return []string{cmd}
+}
+
+// specPatch is the strategic merge patch between two Pod specifications.
+func specPatch(was, now *v1.Pod) (string, error) {
+	a, err := json.Marshal(was.Spec)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(now.Spec)
+	if err != nil {
+		return "", err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(a, b, v1.PodSpec{})
+	if err != nil {
+		return "", err
+	}
+	return string(tidy(patch)), nil
+}
+
+// tidy leaves out the hints about order that a patch made by comparison carries: nothing is reordered here.
+func tidy(patch []byte) []byte {
+	var m map[string]any
+	if json.Unmarshal(patch, &m) != nil {
+		return patch
+	}
+	dropOrder(m)
+	out, err := json.Marshal(m)
+	if err != nil {
+		return patch
+	}
+	return out
+}
+
+func dropOrder(v any) {
+	switch x := v.(type) {
+	case map[string]any:
+		for k, child := range x {
+			if strings.HasPrefix(k, "$setElementOrder/") {
+				delete(x, k)
+				continue
+			}
+			dropOrder(child)
+		}
+	case []any:
+		for _, child := range x {
+			dropOrder(child)
+		}
+	}
+}
+
+// quoted is a text as one word for the shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,319 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// Amount prints a quantity of a resource for people: always milli for cpu, binary suffixes for bytes.
+func Amount(name string, n int64) string {
+	switch {
+	case name == string(v1.ResourceCPU):
+		return fmt.Sprintf("%dm", n)
+	case name == string(v1.ResourceMemory), name == string(v1.ResourceEphemeralStorage), strings.HasPrefix(name, v1.ResourceHugePagesPrefix):
+		return resource.NewQuantity(n, resource.BinarySI).String()
+	}
+	return fmt.Sprint(n)
+}
+
+func quantity(name string, n int64) resource.Quantity {
+	switch {
+	case name == string(v1.ResourceCPU):
+		return *resource.NewMilliQuantity(n, resource.DecimalSI)
+	case name == string(v1.ResourceMemory), name == string(v1.ResourceEphemeralStorage):
+		return *resource.NewQuantity(n, resource.BinarySI)
+	}
+	return *resource.NewQuantity(n, resource.DecimalSI)
+}
+
+func figure(name v1.ResourceName, l v1.ResourceList) int64 {
+	q := l[name]
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// lowerRequests makes the Pod ask for what the node has left.
+func lowerRequests(st state, r journal.NodeRefusal) []change {
+	edited := st.pod.DeepCopy()
+	var says []string
+	cost := 0.0
+	for _, x := range r.Short {
+		free := x.Available - x.Used
+		if x.Resource == string(v1.ResourcePods) || free <= 0 {
+			return nil
+		}
+		steps, ok := lower(edited, v1.ResourceName(x.Resource), free)
+		if !ok {
+			return nil
+		}
+		says = append(says, steps...)
+		cost += float64(x.Asked-free) / float64(x.Asked)
+	}
+	if len(says) == 0 {
+		return nil
+	}
+	spec := edited.Spec
+	return []change{{kind: "request", say: strings.Join(says, " and "), cost: cost, pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
+}
+
+// lower takes requests down, the largest first, until the whole Pod asks for no more than target; it says what it did.
+func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
+	var says []string
+	for range 40 {
+		total := figure(name, pod.Requests(p))
+		if total <= target {
+			return says, len(says) > 0
+		}
+		part, what := decisive(p, name)
+		if part == nil {
+			return nil, false
+		}
+		had := figure(name, part)
+		to := max(had-(total-target), 0)
+		part[name] = quantity(string(name), to)
+		if figure(name, pod.Requests(p)) == total {
+			return nil, false // somebody else decides: overhead, or the Pod's own level
+		}
+		says = append(says, fmt.Sprintf("lower the %s request of %s by %s to %s", name, what, Amount(string(name), had-to), Amount(string(name), to)))
+	}
+	return nil, false
+}
+
+// decisive finds the requests that make the Pod's total: the Pod's own level, the init container that alone exceeds the others, or the largest container.
+func decisive(p *v1.Pod, name v1.ResourceName) (v1.ResourceList, string) {
+	if p.Spec.Resources != nil {
+		if _, ok := p.Spec.Resources.Requests[name]; ok {
+			return p.Spec.Resources.Requests, "the Pod"
+		}
+	}
+	total := figure(name, pod.Requests(p))
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if figure(name, c.Resources.Requests) == 0 || pod.IsSidecar(c) {
+			continue
+		}
+		without := p.DeepCopy()
+		without.Spec.InitContainers[i].Resources.Requests[name] = quantity(string(name), 0)
+		if figure(name, pod.Requests(without)) < total {
+			return c.Resources.Requests, "init container " + c.Name
+		}
+	}
+	var best v1.ResourceList
+	what, most := "", int64(0)
+	look := func(c *v1.Container, kind string) {
+		if n := figure(name, c.Resources.Requests); n > most {
+			best, what, most = c.Resources.Requests, kind+c.Name, n
+		}
+	}
+	for i := range p.Spec.Containers {
+		look(&p.Spec.Containers[i], "container ")
+	}
+	for i := range p.Spec.InitContainers {
+		if pod.IsSidecar(&p.Spec.InitContainers[i]) {
+			look(&p.Spec.InitContainers[i], "sidecar ")
+		}
+	}
+	return best, what
+}
+
+// freePods removes Pods from the node: the smallest single one that suffices, or a few together.
+func freePods(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil || len(r.Short) == 0 {
+		return nil
+	}
+	for _, x := range r.Short {
+		if x.Asked > x.Available {
+			return nil // not even the empty node
+		}
+	}
+	var alone []*v1.Pod
+	for _, info := range n.GetPods() {
+		if missing(r.Short, info.GetPod()) == 0 {
+			alone = append(alone, info.GetPod())
+		}
+	}
+	slices.SortStableFunc(alone, func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(standing(a), standing(b)), cmp.Compare(weight(r.Short, a), weight(r.Short, b)), cmp.Compare(a.Name, b.Name))
+	})
+	var out []change
+	for i, p := range alone {
+		if i == 2 {
+			break
+		}
+		out = append(out, without(r.Node, p))
+	}
+	if len(alone) == 0 {
+		if group := together(n, r.Short); len(group) > 0 {
+			out = append(out, without(r.Node, group...))
+		}
+	}
+	return out
+}
+
+// standing ranks how hard it is to do without a Pod: a lone one that is not critical first.
+func standing(p *v1.Pod) int32 {
+	n := pod.Priority(p)
+	if p.Namespace == "kube-system" {
+		n = max(n, 1) + 1_000_000_000
+	}
+	return n
+}
+
+// missing is how much of what is short is still short without these Pods, relative to what is asked.
+func missing(short []journal.Short, gone ...*v1.Pod) float64 {
+	var d float64
+	for _, x := range short {
+		left := x.Asked - (x.Available - x.Used)
+		for _, p := range gone {
+			left -= share(x.Resource, p)
+		}
+		if left > 0 {
+			d += float64(left) / float64(max(x.Asked, 1))
+		}
+	}
+	return d
+}
+
+func share(name string, p *v1.Pod) int64 {
+	if name == string(v1.ResourcePods) {
+		return 1
+	}
+	return figure(v1.ResourceName(name), pod.Requests(p))
+}
+
+func weight(short []journal.Short, p *v1.Pod) float64 {
+	var w float64
+	for _, x := range short {
+		w += float64(share(x.Resource, p)) / float64(max(x.Asked, 1))
+	}
+	return w
+}
+
+// together takes the Pods that help most until enough is free; at most four.
+func together(n framework.NodeInfo, short []journal.Short) []*v1.Pod {
+	var gone []*v1.Pod
+	for len(gone) < 4 {
+		var best *v1.Pod
+		least := missing(short, gone...)
+		for _, info := range n.GetPods() {
+			p := info.GetPod()
+			if slices.Contains(gone, p) {
+				continue
+			}
+			if m := missing(short, append(slices.Clip(gone), p)...); m < least {
+				best, least = p, m
+			}
+		}
+		if best == nil {
+			return nil
+		}
+		if gone = append(gone, best); least == 0 {
+			return gone
+		}
+	}
+	return nil
+}
+
+func without(node string, pods ...*v1.Pod) change {
+	c := change{kind: "pod", cost: 2 * float64(len(pods))}
+	var names []string
+	for _, p := range pods {
+		name := p.Name
+		if p.Namespace != "default" {
+			name = p.Namespace + "/" + p.Name
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", name, asks(p)))
+		c.run = append(c.run, fmt.Sprintf("kubectl -n %s delete pod %s", p.Namespace, p.Name))
+		if len(p.OwnerReferences) > 0 {
+			c.cost += 0.5
+		}
+	}
+	c.say = fmt.Sprintf("remove pod %s from %s", strings.Join(names, " and "), node)
+	c.world = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+		var err error
+		for _, p := range pods {
+			if w, err = w.WithoutPod(p, node); err != nil {
+				return nil, err
+			}
+		}
+		return w, nil
+	}
+	return c
+}
+
+func asks(p *v1.Pod) string {
+	var parts []string
+	l := pod.Requests(p)
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if n := figure(name, l); n > 0 {
+			parts = append(parts, Amount(string(name), n)+" "+string(name))
+		}
+	}
+	if len(parts) == 0 {
+		return "no requests"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// roomForPods raises the node's number of Pods.
+func roomForPods(_ state, r journal.NodeRefusal) []change {
+	if len(r.Short) != 1 || r.Short[0].Resource != string(v1.ResourcePods) {
+		return nil
+	}
+	x := r.Short[0]
+	return []change{{kind: "node", say: fmt.Sprintf("let the kubelet of %s take %d Pods (maxPods: %d in its configuration)", r.Node, x.Used+1, x.Used+1), cost: 3,
+		world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+			return editNode(w, r.Node, func(n *v1.Node) { n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(x.Used+1, resource.DecimalSI) })
+		}}}
+}
+
+// otherResource asks for a resource of the same last name that the node does offer: another vendor's.
+func otherResource(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil || len(r.Short) != 1 || r.Short[0].Available != 0 || !strings.Contains(r.Short[0].Resource, "/") {
+		return nil
+	}
+	wanted := r.Short[0].Resource
+	_, last, _ := strings.Cut(wanted, "/")
+	var out []change
+	for name := range n.Node().Status.Allocatable {
+		if _, l, ok := strings.Cut(string(name), "/"); !ok || l != last || string(name) == wanted {
+			continue
+		}
+		out = append(out, change{kind: "resource", say: fmt.Sprintf("ask for %s: %d instead of %s", name, r.Short[0].Asked, wanted), cost: 1, pod: func(p *v1.Pod) {
+			for i := range p.Spec.Containers {
+				res := &p.Spec.Containers[i].Resources
+				for _, l := range []v1.ResourceList{res.Requests, res.Limits} {
+					if q, ok := l[v1.ResourceName(wanted)]; ok {
+						delete(l, v1.ResourceName(wanted))
+						l[name] = q
+					}
+				}
+			}
+		}})
+	}
+	return out
+}
+
+func editNode(w *snapshot.Snapshot, name string, edit func(*v1.Node)) (*snapshot.Snapshot, error) {
+	n := w.Node(name)
+	if n == nil {
+		return nil, fmt.Errorf("node %s is not in the snapshot", name)
+	}
+	c := n.Node().DeepCopy()
+	edit(c)
+	return w.WithNode(c), nil
+}

@@ -1,0 +1,405 @@
+package whatif
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// repairs are the changes that may lift a plugin's refusal.
+var repairs = map[string][]func(state, journal.NodeRefusal) []change{
+	"NodeResourcesFit":  {lowerRequests, freePods, roomForPods, otherResource},
+	"NodeUnschedulable": {uncordon},
+	"TaintToleration":   {tolerate, untaint},
+	"NodeAffinity":      {labelForAffinity, dropAffinity},
+	"NodePorts":         {freePort},
+	"PodTopologySpread": {labelForSpread, widenSpread, honorTaints, softenSpread},
+	"InterPodAffinity":  {dropPodAffinity, removeRival},
+}
+
+func changes(in In, st state, r journal.NodeRefusal) []change {
+	var out []change
+	for _, find := range repairs[r.Plugin] {
+		out = append(out, find(st, r)...)
+	}
+	return out
+}
+
+func uncordon(_ state, r journal.NodeRefusal) []change {
+	return []change{{kind: "cordon", say: "uncordon " + r.Node, run: []string{"kubectl uncordon " + r.Node}, cost: 0.5, world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+		return editNode(w, r.Node, func(n *v1.Node) {
+			n.Spec.Unschedulable = false
+			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeUnschedulable })
+		})
+	}}}
+}
+
+// untolerated are the node's taints that keep the Pod out.
+func untolerated(p *v1.Pod, n *v1.Node) []v1.Taint {
+	var out []v1.Taint
+	for _, t := range n.Spec.Taints {
+		if t.Effect == v1.TaintEffectPreferNoSchedule {
+			continue
+		}
+		if !slices.ContainsFunc(p.Spec.Tolerations, func(o v1.Toleration) bool { return tolerates(o, t) }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func tolerates(o v1.Toleration, t v1.Taint) bool {
+	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
+		return false
+	}
+	switch o.Operator {
+	case v1.TolerationOpExists:
+		return true
+	case "", v1.TolerationOpEqual:
+		return o.Key == t.Key && o.Value == t.Value
+	}
+	return false
+}
+
+// Taint prints a taint as kubectl does.
+func Taint(t v1.Taint) string {
+	if t.Value == "" {
+		return t.Key + ":" + string(t.Effect)
+	}
+	return t.Key + "=" + t.Value + ":" + string(t.Effect)
+}
+
+// ours tells taints that the system sets by itself: they go when their reason goes, and are not for tolerating.
+func ours(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
+
+func tolerate(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	taints := untolerated(st.pod, n.Node())
+	if len(taints) == 0 || slices.ContainsFunc(taints, ours) {
+		return nil
+	}
+	var names []string
+	var add []v1.Toleration
+	for _, t := range taints {
+		names = append(names, Taint(t))
+		o := v1.Toleration{Key: t.Key, Operator: v1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
+		if t.Value == "" {
+			o.Operator = v1.TolerationOpExists
+		}
+		add = append(add, o)
+	}
+	return []change{{kind: "toleration", say: "tolerate " + strings.Join(names, " and "), cost: 0.5 + 0.1*float64(len(taints)), pod: func(p *v1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, add...) }}}
+}
+
+func untaint(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	taints := untolerated(st.pod, n.Node())
+	if len(taints) == 0 || slices.ContainsFunc(taints, ours) {
+		return nil
+	}
+	c := change{kind: "taint", cost: 2}
+	var names []string
+	for _, t := range taints {
+		names = append(names, Taint(t))
+		c.run = append(c.run, fmt.Sprintf("kubectl taint node %s %s:%s-", r.Node, t.Key, t.Effect))
+	}
+	c.say = fmt.Sprintf("take the taint %s off %s", strings.Join(names, " and "), r.Node)
+	c.world = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+		return editNode(w, r.Node, func(n *v1.Node) {
+			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return slices.Contains(taints, t) })
+		})
+	}
+	return []change{c}
+}
+
+// labelled is a node given labels.
+func labelled(node string, set map[string]string) change {
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		words = append(words, k+"="+set[k])
+	}
+	say := strings.Join(words, " ")
+	return change{kind: "label", say: fmt.Sprintf("label node %s %s", node, say), run: []string{fmt.Sprintf("kubectl label node %s %s --overwrite", node, say)}, cost: 1,
+		world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
+			return editNode(w, node, func(n *v1.Node) {
+				if n.Labels == nil {
+					n.Labels = map[string]string{}
+				}
+				maps.Copy(n.Labels, set)
+			})
+		}}
+}
+
+// labelForAffinity gives the node the labels that the Pod's selector, or one of its required terms, asks for.
+func labelForAffinity(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	wanted := map[string]string{}
+	for k, v := range st.pod.Spec.NodeSelector {
+		if n.Node().Labels[k] != v {
+			wanted[k] = v
+		}
+	}
+	terms := requiredTerms(st.pod)
+	var out []change
+	for i := range max(len(terms), 1) {
+		set := maps.Clone(wanted)
+		ok := true
+		if i < len(terms) {
+			for _, e := range terms[i].MatchExpressions {
+				ok = ok && satisfy(set, n.Node().Labels, e)
+			}
+			ok = ok && len(terms[i].MatchFields) == 0
+		}
+		for k := range set {
+			ok = ok && k != v1.LabelHostname
+		}
+		if ok && len(set) > 0 {
+			out = append(out, labelled(r.Node, set))
+		}
+	}
+	return out
+}
+
+// satisfy adds to set what makes labels meet an expression; false when labels cannot be added to that end.
+func satisfy(set, have map[string]string, e v1.NodeSelectorRequirement) bool {
+	v, there := have[e.Key]
+	switch e.Operator {
+	case v1.NodeSelectorOpIn:
+		if !there || !slices.Contains(e.Values, v) {
+			if len(e.Values) == 0 {
+				return false
+			}
+			set[e.Key] = e.Values[0]
+		}
+		return true
+	case v1.NodeSelectorOpExists:
+		if !there {
+			set[e.Key] = "true"
+		}
+		return true
+	case v1.NodeSelectorOpNotIn:
+		return !there || !slices.Contains(e.Values, v)
+	case v1.NodeSelectorOpDoesNotExist:
+		return !there
+	}
+	return false
+}
+
+func requiredTerms(p *v1.Pod) []v1.NodeSelectorTerm {
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	}
+	return nil
+}
+
+func dropAffinity(st state, _ journal.NodeRefusal) []change {
+	var out []change
+	for _, k := range slices.Sorted(maps.Keys(st.pod.Spec.NodeSelector)) {
+		out = append(out, change{kind: "rule", say: fmt.Sprintf("drop %s=%s from nodeSelector", k, st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
+	}
+	if len(requiredTerms(st.pod)) > 0 {
+		out = append(out, change{kind: "rule", say: "drop the required node affinity", cost: 2.5, pod: func(p *v1.Pod) {
+			p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+		}})
+	}
+	return out
+}
+
+// freePort removes the Pods of the node that hold a host port that this Pod wants.
+func freePort(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	var holders []*v1.Pod
+	for _, info := range n.GetPods() {
+		for _, a := range hostPorts(st.pod) {
+			if slices.ContainsFunc(hostPorts(info.GetPod()), func(b v1.ContainerPort) bool { return a.HostPort == b.HostPort && a.Protocol == b.Protocol }) {
+				holders = append(holders, info.GetPod())
+				break
+			}
+		}
+	}
+	if len(holders) == 0 {
+		return nil
+	}
+	return []change{without(r.Node, holders...), {kind: "rule", say: "give up the host port", cost: 2, pod: func(p *v1.Pod) {
+		for i := range p.Spec.Containers {
+			for j := range p.Spec.Containers[i].Ports {
+				p.Spec.Containers[i].Ports[j].HostPort = 0
+			}
+		}
+	}}}
+}
+
+func hostPorts(p *v1.Pod) []v1.ContainerPort {
+	var out []v1.ContainerPort
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.HostPort > 0 {
+				out = append(out, port)
+			}
+		}
+	}
+	return out
+}
+
+// OldName is the name of former times of a label that says the same; empty when it had none.
+func OldName(label string) string {
+	switch label {
+	case v1.LabelTopologyZone:
+		return v1.LabelFailureDomainBetaZone
+	case v1.LabelTopologyRegion:
+		return v1.LabelFailureDomainBetaRegion
+	case v1.LabelInstanceTypeStable:
+		return v1.LabelInstanceType
+	case v1.LabelOSStable:
+		return "beta.kubernetes.io/os"
+	case v1.LabelArchStable:
+		return "beta.kubernetes.io/arch"
+	}
+	return ""
+}
+
+// labelForSpread gives the node a topology label it lacks: the value of its old name, else one that other nodes have.
+func labelForSpread(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	var out []change
+	for _, c := range hardSpread(st.pod) {
+		if _, ok := n.Node().Labels[c.TopologyKey]; ok {
+			continue
+		}
+		if v, ok := n.Node().Labels[OldName(c.TopologyKey)]; ok {
+			out = append(out, labelled(r.Node, map[string]string{c.TopologyKey: v}))
+			continue
+		}
+		values := map[string]bool{}
+		for _, other := range st.world.All() {
+			if v, ok := other.Node().Labels[c.TopologyKey]; ok {
+				values[v] = true
+			}
+		}
+		for i, v := range slices.Sorted(maps.Keys(values)) {
+			if i < 3 {
+				out = append(out, labelled(r.Node, map[string]string{c.TopologyKey: v}))
+			}
+		}
+	}
+	return out
+}
+
+func hardSpread(p *v1.Pod) []v1.TopologySpreadConstraint {
+	var out []v1.TopologySpreadConstraint
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.DoNotSchedule {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func eachSpread(st state, make func(i int, c v1.TopologySpreadConstraint) (change, bool)) []change {
+	var out []change
+	for i, c := range st.pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != v1.DoNotSchedule {
+			continue
+		}
+		if ch, ok := make(i, c); ok {
+			out = append(out, ch)
+		}
+	}
+	return out
+}
+
+func widenSpread(st state, _ journal.NodeRefusal) []change {
+	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
+		to := c.MaxSkew + 1
+		return change{kind: "skew", say: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d", c.TopologyKey, c.MaxSkew, to), cost: 1.5, pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MaxSkew = to }}, true
+	})
+}
+
+func honorTaints(st state, _ journal.NodeRefusal) []change {
+	honor := v1.NodeInclusionPolicyHonor
+	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
+		if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == honor {
+			return change{}, false
+		}
+		return change{kind: "spread", say: fmt.Sprintf("count only domains of %s that the Pod may enter (nodeTaintsPolicy: Honor)", c.TopologyKey), cost: 1.2, pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].NodeTaintsPolicy = &honor }}, true
+	})
+}
+
+func softenSpread(st state, _ journal.NodeRefusal) []change {
+	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
+		return change{kind: "rule", say: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)", c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
+			p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable = v1.ScheduleAnyway
+		}}, true
+	})
+}
+
+func dropPodAffinity(st state, _ journal.NodeRefusal) []change {
+	a := st.pod.Spec.Affinity
+	if a == nil {
+		return nil
+	}
+	var out []change
+	if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		out = append(out, change{kind: "rule", say: "drop the required Pod anti-affinity", cost: 2.5, pod: func(p *v1.Pod) {
+			p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+		}})
+	}
+	if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		out = append(out, change{kind: "rule", say: "drop the required Pod affinity", cost: 2.5, pod: func(p *v1.Pod) {
+			p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+		}})
+	}
+	return out
+}
+
+// removeRival takes one Pod off the node that this Pod's anti-affinity, or whose own, keeps them apart.
+func removeRival(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	var rivals []*v1.Pod
+	for _, info := range n.GetPods() {
+		if apart(st.pod, info.GetPod()) || apart(info.GetPod(), st.pod) {
+			rivals = append(rivals, info.GetPod())
+		}
+	}
+	if len(rivals) == 0 || len(rivals) > 3 {
+		return nil
+	}
+	return []change{without(r.Node, rivals...)}
+}
+
+// apart tells whether a term of p's required anti-affinity speaks of q by labels; namespaces other than p's are not followed.
+func apart(p, q *v1.Pod) bool {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil || p.Namespace != q.Namespace {
+		return false
+	}
+	return slices.ContainsFunc(p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t v1.PodAffinityTerm) bool {
+		s, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		return err == nil && s.Matches(labels.Set(q.Labels))
+	})
+}

@@ -1,0 +1,325 @@
+package why
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/test/replay/instance"
+)
+
+// ErrVoid says that a fixture's own set-up did not come about, so nothing was judged.
+var ErrVoid = errors.New("the set-up did not come about")
+
+// Run performs steps in order.
+func (w *World) Run(ctx context.Context, steps []Step) error {
+	for i, s := range steps {
+		if err := w.step(ctx, s); err != nil {
+			return fmt.Errorf("step %d (%s): %w", i+1, s.Do, err)
+		}
+	}
+	return nil
+}
+
+func (w *World) step(ctx context.Context, s Step) error {
+	switch s.Do {
+	case "apply":
+		return w.apply(ctx, s.Objects)
+	case "create":
+		return w.create(ctx, s.Manifest)
+	case "wait":
+		return w.wait(ctx, s.For, s.Until, s.Within)
+	case "sleep":
+		d, err := time.ParseDuration(s.For)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case "patch":
+		return w.patch(ctx, s)
+	case "delete":
+		return w.remove(ctx, s)
+	case "recreate":
+		return w.recreate(ctx, s)
+	case "uncordon":
+		return w.kubectl(ctx, "uncordon", first(s.Node, s.Object))
+	case "taint":
+		return w.kubectl(ctx, "taint", "node", strings.TrimPrefix(first(s.Node, s.Object), "node/"), first(s.Add, s.Remove+"-"))
+	case "fake-node":
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if s.Heartbeat != "" {
+			w.silent[s.Node] = s.Heartbeat == "stop"
+		}
+		if s.EndsPods != "" {
+			w.slow[s.Node] = s.EndsPods == "after-grace"
+		}
+		return nil
+	case "fake-pod":
+		return w.fakePod(ctx, s)
+	case "evict":
+		return w.evict(ctx, s)
+	case "component":
+		if s.State == "stopped" {
+			return w.End(s.Component)
+		}
+		return w.StartRole(s.Component)
+	case "configure":
+		return w.configure(s)
+	}
+	return fmt.Errorf("step %q needs a real node: not played here", s.Do)
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (w *World) configure(s Step) error {
+	if s.Component != "scheduler" {
+		return fmt.Errorf("component %q cannot be configured here", s.Component)
+	}
+	c := s.Config
+	if p, ok := s.Patch.(map[string]any); ok && c == nil {
+		c = merge(w.f.Config.Scheduler, p)
+	}
+	if err := w.End("scheduler"); err != nil {
+		return err
+	}
+	if err := w.writeScheduler(c); err != nil {
+		return err
+	}
+	return w.StartRole("scheduler")
+}
+
+// merge lays a patch over a map, deeply; null removes.
+func merge(base, patch map[string]any) map[string]any {
+	out := map[string]any{}
+	for k, v := range base {
+		out[k] = v
+	}
+	for k, v := range patch {
+		switch x := v.(type) {
+		case nil:
+			delete(out, k)
+		case map[string]any:
+			old, _ := out[k].(map[string]any)
+			out[k] = merge(old, x)
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (w *World) apply(ctx context.Context, objects any) error {
+	want := func(id string) bool { return true }
+	if m, ok := objects.(map[string]any); ok {
+		in := func(key string) func(string) bool {
+			list := map[string]bool{}
+			switch v := m[key].(type) {
+			case string:
+				list[v] = true
+			case []any:
+				for _, x := range v {
+					list[fmt.Sprint(x)] = true
+				}
+			}
+			return func(id string) bool { return list[id] }
+		}
+		if m["only"] != nil {
+			want = in("only")
+		} else if m["except"] != nil {
+			but := in("except")
+			want = func(id string) bool { return !but(id) }
+		}
+	}
+	for _, o := range w.f.Manifests {
+		if want(idOf(o)) {
+			if err := w.create(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func idOf(o map[string]any) string {
+	meta, _ := o["metadata"].(map[string]any)
+	return strings.ToLower(fmt.Sprint(o["kind"])) + "/" + fmt.Sprint(meta["name"])
+}
+
+func namespaceOf(o map[string]any) string {
+	meta, _ := o["metadata"].(map[string]any)
+	if ns, ok := meta["namespace"].(string); ok {
+		return ns
+	}
+	return "default"
+}
+
+// create makes an object; nodes and claims get the status of their manifest, and a Pod's phase is played.
+func (w *World) create(ctx context.Context, o map[string]any) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	kind, _ := o["kind"].(string)
+	status, hasStatus := o["status"].(map[string]any)
+	if kind == "Pod" && hasStatus {
+		w.mu.Lock()
+		if phase, ok := status["phase"].(string); ok {
+			w.phased[namespaceOf(o)+"/"+strings.TrimPrefix(idOf(o), "pod/")] = corev1.PodPhase(phase)
+		}
+		w.mu.Unlock()
+	}
+	out, errs, code := w.pipe(ctx, string(raw), "create", "--save-config=false", "-n", namespaceOf(o), "-f", "-")
+	if code != 0 {
+		return fmt.Errorf("%s%s", out, errs)
+	}
+	if hasStatus && kind != "Pod" {
+		patch, err := json.Marshal(map[string]any{"status": status})
+		if err != nil {
+			return err
+		}
+		return w.kubectl(ctx, "-n", namespaceOf(o), "patch", idOf(o), "--subresource=status", "--type=merge", "-p", string(patch))
+	}
+	return nil
+}
+
+// split takes "pod/db -n team-a" apart.
+func split(object string) []string {
+	fields := strings.Fields(object)
+	if len(fields) == 1 {
+		return []string{fields[0], "-n", "default"}
+	}
+	return fields
+}
+
+func (w *World) patch(ctx context.Context, s Step) error {
+	raw, err := json.Marshal(s.Patch)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"patch"}, split(s.Object)...)
+	args = append(args, "--type="+s.Type, "-p", string(raw))
+	if s.Subresource != "" {
+		args = append(args, "--subresource="+s.Subresource)
+	}
+	return w.kubectl(ctx, args...)
+}
+
+func (w *World) remove(ctx context.Context, s Step) error {
+	args := append([]string{"delete"}, split(s.Object)...)
+	if s.Grace != nil {
+		args = append(args, fmt.Sprintf("--grace-period=%d", *s.Grace))
+	}
+	if s.Force {
+		args = append(args, "--force")
+	}
+	if s.Wait != nil && !*s.Wait {
+		args = append(args, "--wait=false")
+	}
+	return w.kubectl(ctx, args...)
+}
+
+// manifest finds the fixture's own manifest of an object.
+func (w *World) manifest(object string) (map[string]any, error) {
+	id := strings.Fields(object)[0]
+	for _, m := range w.f.Manifests {
+		if idOf(m) == id {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is not among the manifests", object)
+}
+
+func (w *World) recreate(ctx context.Context, s Step) error {
+	m, err := w.manifest(s.Object)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(s.Patch)
+	if err != nil {
+		return err
+	}
+	edited, errs, code := w.pipe(ctx, string(raw), "patch", "--local", "--type="+s.Type, "-p", string(patch), "-f", "-", "-o", "json")
+	if code != 0 {
+		return fmt.Errorf("%s%s", edited, errs)
+	}
+	if err := w.kubectl(ctx, append(append([]string{"delete"}, split(s.Object)...), "--ignore-not-found")...); err != nil {
+		return err
+	}
+	var o map[string]any
+	if err := json.Unmarshal([]byte(edited), &o); err != nil {
+		return err
+	}
+	return w.create(ctx, o)
+}
+
+func (w *World) fakePod(ctx context.Context, s Step) error {
+	w.mu.Lock()
+	w.unready["default/"+s.Pod] = s.Ready != nil && !*s.Ready
+	w.mu.Unlock()
+	return w.kubectl(ctx, "label", "pod", s.Pod, fmt.Sprintf("fixture/turn=%d", time.Now().UnixNano())) // wakes the player
+}
+
+func (w *World) evict(ctx context.Context, s Step) error {
+	name := strings.TrimPrefix(s.Object, "pod/")
+	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":"default"}}`, name)
+	out, errs, code := w.pipe(ctx, body, "create", "--raw", "/api/v1/namespaces/default/pods/"+name+"/eviction", "-f", "-")
+	want := fmt.Sprint(s.Expect)
+	if want == "429" && code == 0 || want == "201" && code != 0 {
+		return fmt.Errorf("the eviction answered otherwise than %s: %s%s", want, out, errs)
+	}
+	return nil
+}
+
+// wait waits until an object shows a state; see holds for the words.
+func (w *World) wait(ctx context.Context, object, until, within string) error {
+	d := 30 * time.Second
+	if within != "" {
+		var err error
+		if d, err = time.ParseDuration(within); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err := instance.Poll(ctx, 50*time.Millisecond, func() error {
+		out, errs, code := w.Kubectl(ctx, append(append([]string{"get"}, split(object)...), "-o", "json")...)
+		if code != 0 {
+			if until == "deleted" && strings.Contains(errs, "NotFound") {
+				return nil
+			}
+			return errors.New(strings.TrimSpace(errs))
+		}
+		var o map[string]any
+		if err := json.Unmarshal([]byte(out), &o); err != nil {
+			return err
+		}
+		if ok, why := holds(o, until); !ok {
+			return fmt.Errorf("%s does not show %q: %s", object, until, why)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrVoid, err)
+	}
+	return nil
+}

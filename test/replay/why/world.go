@@ -1,0 +1,160 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/test/replay/instance"
+)
+
+// World is a control plane with nodes that are only objects.
+type World struct {
+	*instance.Instance
+	f      Fixture
+	client kubernetes.Interface
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu       sync.Mutex
+	silent   map[string]bool // nodes whose heartbeat stopped
+	slow     map[string]bool // nodes that use up a Pod's grace
+	unready  map[string]bool // Pods that are not ready
+	phased   map[string]corev1.PodPhase
+	commands []string // what was run, for the report
+}
+
+// Open starts a world for a fixture.
+func Open(ctx context.Context, binary string, number int, f Fixture) (*World, error) {
+	i, err := instance.New(instance.Options{Binary: binary, Split: true, Number: number, NodeIP: "127.0.0.1"})
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Instance: i, f: f, silent: map[string]bool{}, slow: map[string]bool{}, unready: map[string]bool{}, phased: map[string]corev1.PodPhase{}}
+	if err := w.open(ctx); err != nil {
+		return nil, errors.Join(err, i.Remove())
+	}
+	return w, nil
+}
+
+func (w *World) open(ctx context.Context) error {
+	if err := w.Start(); err != nil {
+		return err
+	}
+	up, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if err := w.WaitAPI(up); err != nil {
+		return err
+	}
+	cfg, err := w.Admin(up)
+	if err != nil {
+		return err
+	}
+	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
+		return err
+	}
+	if err := w.writeScheduler(w.f.Config.Scheduler); err != nil {
+		return err
+	}
+	if w.needsGroups() {
+		if out, errs, code := w.pipe(up, podGroupCRD, "apply", "-f", "-"); code != 0 {
+			return fmt.Errorf("PodGroup definition: %s%s", out, errs)
+		}
+	}
+	for _, role := range []string{"scheduler", "controllers"} {
+		if err := w.StartRole(role); err != nil {
+			return err
+		}
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	w.cancel = stop
+	w.done.Go(func() { w.keepNodes(run) })
+	return instance.Poll(up, 20*time.Millisecond, func() error {
+		_, _, code := w.Kubectl(up, "get", "serviceaccount", "default")
+		if code != 0 {
+			return errors.New("the default service account is not there yet")
+		}
+		return nil
+	})
+}
+
+func (w *World) needsGroups() bool {
+	for _, m := range w.f.Manifests {
+		if m["kind"] == "PodGroup" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) writeScheduler(c map[string]any) error {
+	path := filepath.Join(w.Dir, "scheduler.yaml")
+	if c == nil {
+		w.SchedulerConfig("")
+		return nil
+	}
+	raw, err := yaml.Marshal(c)
+	if err != nil {
+		return err
+	}
+	w.SchedulerConfig(path)
+	return os.WriteFile(path, raw, 0o600)
+}
+
+// Close ends everything.
+func (w *World) Close() error {
+	if w.cancel != nil {
+		w.cancel()
+		w.done.Wait()
+	}
+	return w.Remove()
+}
+
+// pipe runs kubectl with a text on its standard input.
+func (w *World) pipe(ctx context.Context, in string, args ...string) (stdout, stderr string, code int) {
+	file := filepath.Join(w.Dir, "stdin.yaml")
+	if err := os.WriteFile(file, []byte(in), 0o600); err != nil {
+		return "", err.Error(), -1
+	}
+	for i, a := range args {
+		if a == "-" {
+			args[i] = file
+		}
+	}
+	return w.Kubectl(ctx, args...)
+}
+
+func (w *World) kubectl(ctx context.Context, args ...string) error {
+	out, errs, code := w.Kubectl(ctx, args...)
+	if code != 0 {
+		return fmt.Errorf("kubectl %s: %s%s", strings.Join(args, " "), out, errs)
+	}
+	return nil
+}
+
+const podGroupCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: podgroups.scheduling.x-k8s.io
+  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"}
+spec:
+  group: scheduling.x-k8s.io
+  names: {kind: PodGroup, listKind: PodGroupList, plural: podgroups, singular: podgroup, shortNames: [pg, pgs]}
+  scope: Namespaced
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
