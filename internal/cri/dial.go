@@ -36,6 +36,9 @@ type Options struct {
 	Timeout        time.Duration // of one call; 0 means 2 minutes
 	ConnectTimeout time.Duration // how long Dial waits for the first answer; 0 means Timeout
 
+	// Calls is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
+	Calls func(method string, took time.Duration, err error)
+
 	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an in-memory one.
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
 }
@@ -101,6 +104,7 @@ func connect(endpoint string, o Options) (link, error) {
 		return link{}, err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+path,
+		grpc.WithUnaryInterceptor(o.counted),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return o.Dialer(ctx, path) }),
@@ -114,6 +118,17 @@ func connect(endpoint string, o Options) (link, error) {
 		return link{}, fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
 	}
 	return link{conn}, nil
+}
+
+// counted tells Calls of a call.
+func (o Options) counted(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if o.Calls == nil {
+		return call(ctx, method, req, reply, cc, opts...)
+	}
+	begun := time.Now()
+	err := call(ctx, method, req, reply, cc, opts...)
+	o.Calls(method[strings.LastIndexByte(method, '/')+1:], time.Since(begun), err)
+	return err
 }
 
 // SocketPath reads an endpoint: unix:///path or an absolute path. The error names the endpoint and the form expected.

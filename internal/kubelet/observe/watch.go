@@ -32,6 +32,9 @@ type Deps struct {
 	Changed func(types.UID) // something of this Pod may have changed; must not block
 	Audit   time.Duration   // between slow lists while events work; 60 s when 0
 	Poll    time.Duration   // between lists when the runtime has no events; 1 s when 0
+
+	Listed    func(now time.Time, took time.Duration) // told of each list that the runtime answered; nil: nobody counts
+	Connected func(error)                             // told of each try to follow events; nil: nobody counts
 }
 
 // Watcher watches the runtime.
@@ -60,6 +63,12 @@ func New(d Deps) *Watcher {
 	}
 	if d.Poll == 0 {
 		d.Poll = time.Second
+	}
+	if d.Listed == nil {
+		d.Listed = func(time.Time, time.Duration) {}
+	}
+	if d.Connected == nil {
+		d.Connected = func(error) {}
 	}
 	return &Watcher{
 		d: d, healed: make(chan struct{}, 1),
@@ -98,6 +107,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case e := <-events:
 			w.heard(e)
 		case <-up:
+			w.d.Connected(nil)
 			delay = 100 * time.Millisecond
 			w.list(ctx, false)
 		case err := <-broken:
@@ -105,10 +115,12 @@ func (w *Watcher) Run(ctx context.Context) error {
 			case ctx.Err() != nil:
 				return nil
 			case unimplemented(err):
+				w.d.Connected(err)
 				log.Info("The runtime has no event stream, listing instead", "every", w.d.Poll)
 				every = w.d.Poll
 				relist.Reset(0)
 			default:
+				w.d.Connected(err)
 				log.V(2).Info("Event stream of the runtime ended", "err", err, "retryAfter", delay)
 				retry = time.After(delay)
 				delay = min(2*delay, 2*time.Second)
@@ -149,6 +161,7 @@ func (w *Watcher) heard(e *runtimeapi.ContainerEventResponse) {
 
 // list compares all records with what was last seen of each Pod and tells of differences; audit counts them.
 func (w *Watcher) list(ctx context.Context, audit bool) {
+	begun := time.Now()
 	prints, err := w.prints(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -158,6 +171,7 @@ func (w *Watcher) list(ctx context.Context, audit bool) {
 	}
 	var changed []types.UID
 	now := time.Now()
+	w.d.Listed(now, now.Sub(begun))
 	w.mu.Lock()
 	for uid := range w.marks {
 		if _, still := prints[uid]; !still {

@@ -24,8 +24,9 @@ type Deps struct {
 	Kinds    Kinds
 	Recorder Recorder
 	Journal  journal.Sink
-	Changed  func(types.UID)                          // called after each change of a verdict, without locks held; must not block
-	Jitter   func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
+	Changed  func(types.UID)                                                   // called after each change of a verdict, without locks held; must not block
+	Answered func(p *v1.Pod, key probe.Key, result string, took time.Duration) // told of every answer (success, failure, unknown); nil: nobody counts
+	Jitter   func(period time.Duration) time.Duration                          // of the first question to an adopted container; nil is random
 }
 
 // Kinds holds who asks each kind of probe.
@@ -54,6 +55,9 @@ type Asker struct {
 func New(d Deps) *Asker {
 	if d.Jitter == nil {
 		d.Jitter = rand.N[time.Duration]
+	}
+	if d.Answered == nil {
+		d.Answered = func(*v1.Pod, probe.Key, string, time.Duration) {}
 	}
 	return &Asker{d: d, born: time.Now(), pods: map[types.UID]map[probe.Key]*worker{}}
 }

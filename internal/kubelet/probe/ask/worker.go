@@ -110,10 +110,12 @@ func (w *worker) ask() {
 		return
 	}
 	changed := w.take(o, spec)
-	fact, news := w.fact(o, spec, changed, time.Since(begun))
+	took := time.Since(begun)
+	fact, news := w.fact(o, spec, changed, took)
 	w.schedule()
 	p := w.pod
 	w.a.mu.Unlock()
+	w.a.d.Answered(p, w.key, o.String(), took)
 
 	if e, ok := probe.Say(w.key.Kind, o); ok {
 		w.a.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason, e.Message)

@@ -1,0 +1,116 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/certificate"
+)
+
+// Requested is a certificate the API server's signers make, renewed before it ends.
+type Requested struct {
+	manager certificate.Manager
+	store   certificate.FileStore
+}
+
+// Request is what a Requested stands on.
+type Request struct {
+	NodeName string
+	Dir      string // where certificates are kept over restarts
+	Client   func(current *tls.Certificate) (kubernetes.Interface, error)
+
+	// Addresses of the node, asked before each request for a serving certificate; without any nothing is asked for.
+	Addresses func() []v1.NodeAddress
+
+	// CertPEM and KeyPEM are the client certificate to begin with; nil when there is none yet.
+	CertPEM, KeyPEM []byte
+}
+
+// Serving asks the signer kubernetes.io/kubelet-serving; somebody must approve the request.
+func Serving(q Request) (*Requested, error) {
+	return q.manager("kubelet-server", certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth, func() *x509.CertificateRequest {
+		return servingTemplate(q.NodeName, q.Addresses())
+	})
+}
+
+// Client asks the signer kubernetes.io/kube-apiserver-client-kubelet, whose requests are approved unseen for the node itself and for bootstrappers.
+func Client(q Request) (*Requested, error) {
+	return q.manager("kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
+		return &x509.CertificateRequest{Subject: subject(q.NodeName)}
+	})
+}
+
+func subject(node string) pkix.Name {
+	return pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
+}
+
+// servingTemplate has every address and name of the node; nil when it has none.
+func servingTemplate(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
+	t := &x509.CertificateRequest{Subject: subject(node)}
+	for _, a := range addresses {
+		if ip := net.ParseIP(a.Address); ip != nil {
+			if !slices.ContainsFunc(t.IPAddresses, ip.Equal) {
+				t.IPAddresses = append(t.IPAddresses, ip)
+			}
+		} else if a.Address != "" && !slices.Contains(t.DNSNames, a.Address) {
+			t.DNSNames = append(t.DNSNames, a.Address)
+		}
+	}
+	if len(t.IPAddresses)+len(t.DNSNames) == 0 {
+		return nil
+	}
+	slices.SortFunc(t.IPAddresses, func(a, b net.IP) int { return strings.Compare(a.String(), b.String()) })
+	slices.Sort(t.DNSNames)
+	return t
+}
+
+func (q Request) manager(name, signer string, usage certificatesv1.KeyUsage, template func() *x509.CertificateRequest) (*Requested, error) {
+	if q.NodeName == "" || q.Dir == "" || q.Client == nil {
+		return nil, errors.New("certificate request: NodeName, Dir or Client is missing")
+	}
+	store, err := certificate.NewFileStore(name, q.Dir, q.Dir, "", "")
+	if err != nil {
+		return nil, fmt.Errorf("certificates in %s: %w", q.Dir, err)
+	}
+	m, err := certificate.NewManager(&certificate.Config{
+		ClientsetFn: q.Client, GetTemplate: template, SignerName: signer, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
+		CertificateStore: store, BootstrapCertificatePEM: q.CertPEM, BootstrapKeyPEM: q.KeyPEM, Name: name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("certificate request %s: %w", name, err)
+	}
+	return &Requested{m, store}, nil
+}
+
+// Start begins asking and renewing; Stop ends it.
+func (r *Requested) Start() { r.manager.Start() }
+
+// Stop ends renewing.
+func (r *Requested) Stop() { r.manager.Stop() }
+
+// Path is the file that always holds the newest certificate with its key.
+func (r *Requested) Path() string { return r.store.CurrentPath() }
+
+// Have tells whether there is a certificate.
+func (r *Requested) Have() bool { return r.manager.Current() != nil }
+
+// Certificate is tls.Config.GetCertificate; until the request is approved there is none.
+func (r *Requested) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c := r.manager.Current(); c != nil {
+		return c, nil
+	}
+	return nil, errors.New("no serving certificate available for the kubelet: approve its request: kubectl certificate approve, see kubectl get csr")
+}
+
+// Expiry is when the certificate ends; zero when there is none.
+func (r *Requested) Expiry() time.Time { return expiry(r.manager.Current()) }
