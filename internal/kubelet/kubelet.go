@@ -113,7 +113,7 @@ func (k *Kubelet) join(ctx context.Context) {
 const userAgent = "kube-probe/1.37"
 
 func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) *reason.Refusal {
-	return admit.Admit(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls})
+	return admit.Admit(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor()})
 }
 
 func (k *Kubelet) mayResize(r admit.Resize, others []*v1.Pod) *reason.Refusal {

@@ -18,6 +18,8 @@ const (
 	AdmitOS           Code = "PodOSNotSupported"
 	AdmitOSSelector   Code = "PodOSSelectorNodeLabelDoesNotMatch"
 	AdmitSysctl       Code = "SysctlForbidden"
+	AdmitAppArmor     Code = "AppArmor"
+	AdmitGroups       Code = "SupplementalGroupsPolicyNotSupported"
 	AdmitNodeAffinity Code = "NodeAffinity"
 	AdmitNodeName     Code = "NodeName"
 	AdmitNodePorts    Code = "NodePorts"

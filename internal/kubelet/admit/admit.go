@@ -17,6 +17,7 @@ type In struct {
 	Pod            *v1.Pod
 	Node           *v1.Node  // nil while the node has no object: checks against it are left out
 	Others         []*v1.Pod // admitted and not ended
+	AppArmor       bool      // the node's kernel enforces AppArmor profiles
 	AllowedSysctls []string  // allowedUnsafeSysctls of the configuration; a trailing * matches any rest
 }
 
@@ -24,7 +25,7 @@ type In struct {
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order.
-var Checks = []Check{sysctls, osSelector, osField, resources, nodeName, affinity, ports, taints}
+var Checks = []Check{sysctls, appArmor, groups, osSelector, osField, resources, nodeName, affinity, ports, taints}
 
 // Admit asks every check; nil lets the Pod in.
 func Admit(in In) *reason.Refusal {
