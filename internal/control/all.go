@@ -30,6 +30,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/rootca"
 	"github.com/gantry-project/gantry/internal/control/serviceaccount"
 	"github.com/gantry-project/gantry/internal/control/taintevict"
+	"github.com/gantry-project/gantry/internal/control/volumebinding"
+	"github.com/gantry-project/gantry/internal/control/volumeprotection"
 )
 
 // All is every controller, one row each; the order has no meaning.
@@ -46,6 +48,9 @@ var All = []loop.Controller{
 	{Name: "podgc", Account: "pod-garbage-collector", Source: "pod-garbage-collector-controller", Reads: []string{"pods", "nodes"}, Writes: []string{"pods", "pods/status"}, Make: podgc.New},
 	{Name: "nodelifecycle", Account: "node-controller", Source: "node-controller", Reads: []string{"nodes", "leases", "pods"}, Writes: []string{"nodes", "nodes/status", "pods/status"}, Make: nodelifecycle.New},
 	{Name: "taintevict", Account: "node-controller", Source: "taint-eviction-controller", Reads: []string{"nodes", "pods"}, Writes: []string{"pods", "pods/status"}, Make: taintevict.New},
+	{Name: "volumebinding", Account: "persistent-volume-binder", Source: "persistentvolume-controller", Reads: []string{"persistentvolumes", "persistentvolumeclaims", "storageclasses"}, Writes: []string{"persistentvolumes", "persistentvolumes/status", "persistentvolumeclaims", "persistentvolumeclaims/status"}, Make: volumebinding.New},
+	{Name: "pvcprotection", Account: "pvc-protection-controller", Source: "pvc-protection-controller", Reads: []string{"persistentvolumeclaims", "pods"}, Writes: []string{"persistentvolumeclaims"}, Make: volumeprotection.NewClaims},
+	{Name: "pvprotection", Account: "pv-protection-controller", Source: "pv-protection-controller", Reads: []string{"persistentvolumes"}, Writes: []string{"persistentvolumes"}, Make: volumeprotection.NewVolumes},
 }
 
 // Options say what the controllers run with.

@@ -1,0 +1,127 @@
+// Package volumeprotection lets PersistentVolumeClaims and PersistentVolumes go when nothing uses them any more.
+//
+// Chapter 10, ended. Admission puts a finalizer on both; here it is taken off: a claim's when no Pod that has a node uses it, a volume's when it is not bound.
+// In: claims, volumes, Pods. Out: the finalizer removed.
+package volumeprotection
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/ephemeral"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+// The finalizers.
+const (
+	ClaimFinalizer  = "kubernetes.io/pvc-protection"
+	VolumeFinalizer = "kubernetes.io/pv-protection"
+)
+
+// without is the list without the finalizer; false when it is not there.
+func without(all []string, finalizer string) ([]string, bool) {
+	i := slices.Index(all, finalizer)
+	if i < 0 {
+		return all, false
+	}
+	return slices.Delete(slices.Clone(all), i, i+1), true
+}
+
+// Uses lists the claims a Pod uses, when it has a node: until then no volume of it is mounted, and afterwards none that is on its way out.
+func Uses(p *v1.Pod) []string {
+	if p.Spec.NodeName == "" {
+		return nil
+	}
+	var out []string
+	for i := range p.Spec.Volumes {
+		switch v := &p.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			out = append(out, p.Namespace+"/"+ephemeral.VolumeClaimName(p, v))
+		}
+	}
+	return out
+}
+
+type claims struct {
+	deps loop.Deps
+	list corelisters.PersistentVolumeClaimLister
+}
+
+// NewClaims makes the controller of claims.
+func NewClaims(d loop.Deps) loop.Runner {
+	core := d.Informers.Core().V1()
+	c := &claims{d, core.PersistentVolumeClaims().Lister()}
+	q := loop.NewQueue("pvcprotection", 1, c.sync)
+	q.WatchSelf(core.PersistentVolumeClaims().Informer())
+	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string {
+		if gone, ok := old.(*v1.Pod); ok && cur == nil {
+			return Uses(gone)
+		}
+		return nil
+	})
+	return q
+}
+
+func (c *claims) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	claim, err := c.list.PersistentVolumeClaims(ns).Get(name)
+	if err != nil {
+		return 0, loop.IgnoreGone(err)
+	}
+	rest, has := without(claim.Finalizers, ClaimFinalizer)
+	if claim.DeletionTimestamp == nil || !has {
+		return 0, nil
+	}
+	// Asked of the API, not of the cache: a Pod that was just given a node must count.
+	pods, err := c.deps.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for i := range pods.Items {
+		if slices.Contains(Uses(&pods.Items[i]), key) {
+			return 0, nil // its end leads to another look
+		}
+	}
+	claim = claim.DeepCopy()
+	claim.Finalizers = rest
+	_, err = c.deps.Client.CoreV1().PersistentVolumeClaims(ns).Update(ctx, claim, metav1.UpdateOptions{})
+	return 0, loop.IgnoreGone(err)
+}
+
+type volumes struct {
+	deps loop.Deps
+	list corelisters.PersistentVolumeLister
+}
+
+// NewVolumes makes the controller of volumes.
+func NewVolumes(d loop.Deps) loop.Runner {
+	core := d.Informers.Core().V1()
+	c := &volumes{d, core.PersistentVolumes().Lister()}
+	q := loop.NewQueue("pvprotection", 1, c.sync)
+	q.WatchSelf(core.PersistentVolumes().Informer())
+	return q
+}
+
+func (c *volumes) sync(ctx context.Context, key string) (time.Duration, error) {
+	v, err := c.list.Get(key)
+	if err != nil {
+		return 0, loop.IgnoreGone(err)
+	}
+	rest, has := without(v.Finalizers, VolumeFinalizer)
+	if v.DeletionTimestamp == nil || !has || v.Status.Phase == v1.VolumeBound {
+		return 0, nil
+	}
+	v = v.DeepCopy()
+	v.Finalizers = rest
+	_, err = c.deps.Client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
+	return 0, loop.IgnoreGone(err)
+}
