@@ -26,6 +26,7 @@ type Table struct {
 	Nodes         []framework.NodeInfo // by row; a list of all nodes for whom wants one
 	Objects       []*v1.Node
 	Unschedulable []bool
+	Imaged        []bool // has images
 	CPU           Room // in thousandths
 	Memory        Room // in bytes
 	Storage       Room // in bytes
@@ -82,7 +83,7 @@ func (t *Table) Follow(s *snapshot.Snapshot) {
 func (t *Table) reset(n int) {
 	ints := func() []int64 { return make([]int64, n) }
 	*t = Table{
-		Nodes: make([]framework.NodeInfo, n), Objects: make([]*v1.Node, n), Unschedulable: make([]bool, n), TaintSet: make([]int32, n),
+		Nodes: make([]framework.NodeInfo, n), Objects: make([]*v1.Node, n), Unschedulable: make([]bool, n), Imaged: make([]bool, n), TaintSet: make([]int32, n),
 		CPU: Room{ints(), ints()}, Memory: Room{ints(), ints()}, Storage: Room{ints(), ints()}, Pods: Room{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
 		Taints: [][]v1.Taint{nil}, terms: terms{scalars: map[v1.ResourceName]*Room{}, labels: map[string]*Labels{}}, rows: t.rows,
 	}
@@ -97,6 +98,7 @@ func (t *Table) read(row int32, n framework.NodeInfo) {
 		t.Objects[row] = node
 		t.readObject(row, node)
 	}
+	t.Imaged[row] = len(n.GetImageStates()) > 0
 	has, used, non0 := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetNonZeroRequested())
 	t.CPU.set(row, has.MilliCPU, used.MilliCPU)
 	t.Memory.set(row, has.Memory, used.Memory)

@@ -9,8 +9,8 @@ import (
 // memoryBudget bounds the bytes that a Memory's classes take, roughly.
 const memoryBudget = 256 << 20
 
-// bytesPerRow is what a class takes per node, roughly: verdict, total and a few raw scores.
-const bytesPerRow = 24
+// bytesPerRow is what a class takes per node, roughly: verdict, total and two raw scores; scores that are 0 everywhere take none.
+const bytesPerRow = 16
 
 // fewestClasses are kept however large the cluster is.
 const fewestClasses = 16

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -57,23 +56,6 @@ func NewPodInfo(p *v1.Pod) (*PodInfo, error) {
 		}
 	}
 	return i, nil
-}
-
-// Ask is what the Pod requests of a node.
-func Ask(p *v1.Pod) fit.Vector { return fit.VectorOf(pod.Requests(p)) }
-
-// AskNonZero is Ask with DefaultMilliCPU and DefaultMemory for containers that request none; with Pod-level requests, for resources these do not name.
-func AskNonZero(p *v1.Pod) fit.Vector {
-	missing := v1.ResourceList{
-		v1.ResourceCPU:    *resource.NewMilliQuantity(DefaultMilliCPU, resource.DecimalSI),
-		v1.ResourceMemory: *resource.NewQuantity(DefaultMemory, resource.BinarySI),
-	}
-	if pod.HasPodLevelRequests(p) {
-		for name := range pod.Requests(p) {
-			delete(missing, name)
-		}
-	}
-	return fit.VectorOf(pod.RequestsWith(p, missing))
 }
 
 // GetPod gives the Pod.

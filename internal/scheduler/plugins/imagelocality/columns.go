@@ -31,8 +31,8 @@ func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
 func (pl *Plugin) Opinion(p *v1.Pod, t *columns.Table) *columns.Opinion {
 	return &columns.Opinion{Score: func(rows []int32, raw []int64) {
 		for i, row := range rows {
-			if n := t.Nodes[row]; len(n.GetImageStates()) > 0 {
-				raw[i] = score(p, n, t.Len())
+			if t.Imaged[row] {
+				raw[i] = score(p, t.Nodes[row], t.Len())
 			}
 		}
 	}}
