@@ -248,3 +248,27 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 		}
 	})
 }
+
+// A critical Pod that has no room ends another; that one says so in events and status, and the critical one begins when it is at rest.
+func TestCriticalPodMakesRoom(t *testing.T) {
+	in(t, func(r *rig) {
+		for _, name := range []string{"low", "low2"} {
+			r.create(pod(name, asking(box("c", runs), amounts("900m", ""), nil)))
+		}
+		crit := pod("crit", asking(box("c", runs), amounts("600m", ""), nil))
+		prio := int32(2000001000)
+		crit.Spec.Priority = &prio
+		r.create(crit)
+		r.pass(3 * time.Second)
+		r.phase("crit", v1.PodRunning)
+		r.phase("low2", v1.PodRunning)
+		p := r.phase("low", v1.PodSucceeded)
+		c := condition(p, v1.DisruptionTarget)
+		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet || c.Message != "Pod was preempted by Kubelet to accommodate a critical pod." {
+			t.Errorf("%+v", c)
+		}
+		if r.events.count("low  Warning Preempting: Preempted in order to admit critical pod") != 1 {
+			t.Error(r.events.all())
+		}
+	})
+}

@@ -54,6 +54,17 @@ func osField(in In) *reason.Refusal {
 
 // resources compares requests with what the admitted Pods leave of the node. Extended resources that the node does not have are the scheduler's business.
 func resources(in In) *reason.Refusal {
+	for _, s := range shortages(in) {
+		return &reason.Refusal{
+			Code:   reason.Code(outOf + string(s.Resource)),
+			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Resource, s.Asked, s.Used, s.Available),
+			Fix:    fmt.Sprintf("lower the request or free %d", s.Missing()),
+		}
+	}
+	return nil
+}
+
+func shortages(in In) []fit.Shortage {
 	if in.Node == nil {
 		return nil
 	}
@@ -69,14 +80,7 @@ func resources(in In) *reason.Refusal {
 		_, has := in.Node.Status.Allocatable[name]
 		return fit.IsExtended(name) && !has
 	}
-	for _, s := range fit.Shortages(&ask, &used, &room, skip) {
-		return &reason.Refusal{
-			Code:   reason.Code("OutOf" + string(s.Resource)),
-			Detail: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Resource, s.Asked, s.Used, s.Available),
-			Fix:    fmt.Sprintf("lower the request or free %d", s.Missing()),
-		}
-	}
-	return nil
+	return fit.Shortages(&ask, &used, &room, skip)
 }
 
 func nodeName(in In) *reason.Refusal {

@@ -27,11 +27,11 @@ type In struct {
 // End is a wish that the Pod end.
 type End struct {
 	Cause   string // for the journal: deleted, evicted, …
-	Reason  string // status.reason when the Pod fails by it, like Evicted; empty for a deletion
+	Reason  string // status.reason when the Pod fails by it, like Evicted; empty for a deletion. Containers that all end with 0 succeed nevertheless
 	Message string // status.message
 	Asked   time.Time
 	Grace   time.Duration // from Asked
-	Victim  string        // message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with phase Failed; empty for none
+	Victim  string        // message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the last phase; empty for none
 }
 
 // Deadline is when everything has to be over.

@@ -73,7 +73,7 @@ func Generate(in In) v1.PodStatus {
 	if shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Reason != "" {
 		s.Reason, s.Message = in.End.Reason, in.End.Message
 	}
-	victim := shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Victim != ""
+	victim := (shown == v1.PodFailed || shown == v1.PodSucceeded) && s.Phase != shown && in.End != nil && in.End.Victim != ""
 	s.Phase = shown
 	if !in.Facts.AllStopped.IsZero() && neverBegan(in) {
 		phase = v1.PodPending // upstream: a Pod stopped before all its containers came to run keeps saying what they waited for
@@ -105,7 +105,7 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 	}
 	outcome, done := podplan.Outcome(in.Pod, in.Seen)
 	switch {
-	case in.End != nil && in.End.Reason != "":
+	case in.End != nil && in.End.Reason == podplan.DeadlineReason:
 		return v1.PodFailed
 	case done && sidecarRuns(in):
 		return v1.PodRunning

@@ -146,7 +146,13 @@ func TestEvicted(t *testing.T) {
 	in.Seen.Containers[0].State = podplan.Exited
 	in.Seen.Sandboxes[0].Ready = false
 	in.Facts.AllStopped = now
-	in.End = &podplan.End{Cause: "evicted", Reason: "Evicted", Message: "The node was low on resource: memory. "}
+	in.End = &podplan.End{Cause: "evicted", Reason: "Evicted", Message: "The node was low on resource: memory. ", Victim: "The node was low on resource: memory. "}
+	// As recorded of upstream: what was evicted and ended with 0 has Succeeded, and only the condition tells (volume-emptydir-over-limit, preempt-admission-critical).
+	s := podstatus.Generate(in)
+	if c := s.Conditions[len(s.Conditions)-1]; s.Phase != v1.PodSucceeded || s.Reason != "" || c.Type != v1.DisruptionTarget || c.Message != in.End.Victim {
+		t.Errorf("%+v", s)
+	}
+	in.Seen.Containers[0].Exit.Code = 137
 	if s := podstatus.Generate(in); s.Phase != v1.PodFailed || s.Reason != "Evicted" || s.Message != in.End.Message {
 		t.Errorf("%+v", s)
 	}

@@ -96,6 +96,7 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 		close(w.rest)
 		w.show(in.Pod)
 		w.pool.settle() // it leaves room
+		w.pool.ringWaiting()
 	}
 	in.Facts = *f
 }
@@ -107,7 +108,7 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 		return
 	}
 	before := in.Pod.Status.StartTime != nil || len(in.Seen.Sandboxes) > 0
-	if !before {
+	if !before && len(w.life.room) == 0 {
 		if no := w.judge(in.Pod); no != nil {
 			w.life.facts.Refused, w.life.refusal = in.Now, no
 			w.put(journal.Refused{Reason: string(no.Code), Message: no.Detail})
@@ -115,6 +116,10 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 			klog.FromContext(ctx).Info("Pod refused", "reason", no.Code, "detail", no.Detail)
 			return
 		}
+	}
+	if !w.roomMade() {
+		w.wait("Pods that make room for it to end", "their containers have their grace period")
+		return
 	}
 	w.life.facts.Accepted = in.Now
 	if t := in.Pod.Status.StartTime; t != nil {
@@ -130,7 +135,10 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 func (w *worker) judge(pod *v1.Pod) *reason.Refusal {
 	w.pool.admit.Lock()
 	defer w.pool.admit.Unlock()
-	no := w.pool.d.Admit(pod, w.pool.others(w.uid))
+	victims, no := w.pool.d.Admit(pod, w.pool.others(w.uid))
+	for _, v := range victims {
+		w.displace(v)
+	}
 	if no == nil {
 		w.mu.Lock()
 		w.seen.Stage = podplan.Preparing
@@ -143,6 +151,9 @@ func (w *worker) judge(pod *v1.Pod) *reason.Refusal {
 func (w *worker) show(pod *v1.Pod) {
 	w.mu.Lock()
 	w.seen = View{Pod: pod, Source: w.wish.Load().Source, Stage: w.life.facts.Stage(), Seen: w.life.seen}
+	if w.seen.Stage == podplan.Waiting && len(w.life.room) > 0 {
+		w.seen.Stage = podplan.Preparing // its room is taken
+	}
 	w.mu.Unlock()
 }
 

@@ -17,6 +17,10 @@ import (
 // do has a plan carried out in a goroutine of its own and listens to the bell meanwhile: a tighter wish interrupts it, anything new is told.
 func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 	w.put(plan.Fact())
+	if worked := w.pool.d.Worked; worked != nil {
+		begun := time.Now()
+		defer func() { worked(operation(wish, plan), time.Since(begun)) }()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan result, 1)
@@ -43,6 +47,22 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 			w.glance(ctx, newer)
 		}
 	}
+}
+
+// operation is upstream's word for a round of a worker.
+func operation(wish *Wish, plan podplan.Plan) string {
+	for _, a := range plan.Do {
+		switch a.(type) {
+		case podplan.CreateSandbox:
+			return "create"
+		case podplan.Release:
+			return "terminated"
+		}
+	}
+	if wish.End != nil {
+		return "terminating"
+	}
+	return "sync"
 }
 
 // result is how far a plan went.

@@ -118,6 +118,19 @@ func (p *Pool) AtRest(uid types.UID) <-chan struct{} {
 	return none
 }
 
+// End asks for the end of a Pod on behalf of the node; false when it is not here.
+func (p *Pool) End(uid types.UID, end podplan.End) bool {
+	p.mu.Lock()
+	w := p.workers[uid]
+	p.mu.Unlock()
+	if w == nil {
+		return false
+	}
+	now := w.wish.Load()
+	w.tell(Wish{Pod: now.Pod, Source: now.Source, End: &end})
+	return true
+}
+
 // Known tells whether there is a worker for the uid.
 func (p *Pool) Known(uid types.UID) bool {
 	p.mu.Lock()

@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,11 +62,12 @@ type Deps struct {
 	Hands    Hands
 	Statuses Statuses
 	Probes   Prober
-	Admit    func(pod *v1.Pod, others []*v1.Pod) *reason.Refusal    // nil: let in
-	Resize   func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
+	Admit    func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, no *reason.Refusal) // no refusal: let in, once the victims have ended
+	Resize   func(r admit.Resize, others []*v1.Pod) *reason.Refusal                      // nil: grant it
 	Grants   Grants
 	Node     func() podstatus.Node
 	Events   *events.Recorder
 	Journal  journal.Sink
 	Limits   podplan.Limits
+	Worked   func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
 }

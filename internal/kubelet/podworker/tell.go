@@ -23,7 +23,7 @@ func (t told) over(api v1.PodStatus) v1.PodStatus {
 	}
 	var out []v1.PodCondition
 	for _, c := range s.Conditions {
-		if c.Type == v1.DisruptionTarget && s.Phase == v1.PodFailed {
+		if c.Type == v1.DisruptionTarget && (s.Phase == v1.PodFailed || s.Phase == v1.PodSucceeded) {
 			mine[c.Type] = true // it came with the terminal phase; the API may not have it yet
 		}
 	}

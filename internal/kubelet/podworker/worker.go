@@ -55,9 +55,10 @@ type life struct {
 	told    told
 	ends    ends
 	size    size
-	objects bool    // volumes have to be brought up to date
-	about   *v1.Pod // whose labels and annotations they show
-	over    bool    // the plan is done: nothing is left to do for this wish
+	room    []<-chan struct{} // closed when the Pods that had to go for this one have ended
+	objects bool              // volumes have to be brought up to date
+	about   *v1.Pod           // whose labels and annotations they show
+	over    bool              // the plan is done: nothing is left to do for this wish
 }
 
 // ends is what is known of how containers came to end.

@@ -66,16 +66,16 @@ func (w *world) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
 	return nil
 }
 
-func (w *world) Refresh(context.Context, *v1.Pod) error            { return nil }
-func (w *world) Forget(types.UID)                                  {}
-func (w *world) Set(*v1.Pod, v1.PodStatus)                         {}
-func (w *world) Finish(*v1.Pod)                                    {}
-func (w *world) Drop(types.UID)                                    {}
-func (w *world) Sync(*v1.Pod, string, []ask.Running)               {}
-func (w *world) Verdict(probe.Key) (probe.Verdict, bool)           { return probe.Pending, false }
-func (w *world) Event(runtime.Object, string, string, string)      {}
-func (w *world) Put(journal.Ref, journal.Fact)                     {}
-func (w *world) admit(_ *v1.Pod, others []*v1.Pod) *reason.Refusal { return nil }
+func (w *world) Refresh(context.Context, *v1.Pod) error                         { return nil }
+func (w *world) Forget(types.UID)                                               {}
+func (w *world) Set(*v1.Pod, v1.PodStatus)                                      {}
+func (w *world) Finish(*v1.Pod)                                                 {}
+func (w *world) Drop(types.UID)                                                 {}
+func (w *world) Sync(*v1.Pod, string, []ask.Running)                            {}
+func (w *world) Verdict(probe.Key) (probe.Verdict, bool)                        { return probe.Pending, false }
+func (w *world) Event(runtime.Object, string, string, string)                   {}
+func (w *world) Put(journal.Ref, journal.Fact)                                  {}
+func (w *world) admit(_ *v1.Pod, others []*v1.Pod) ([]*v1.Pod, *reason.Refusal) { return nil, nil }
 
 func (w *world) all() []string {
 	w.mu.Lock()
