@@ -27,9 +27,9 @@ type Table struct {
 	Objects       []*v1.Node
 	Unschedulable []bool
 	Imaged        []bool // has images
-	CPU           Room // in thousandths
-	Memory        Room // in bytes
-	Storage       Room // in bytes
+	CPU           Room   // in thousandths
+	Memory        Room   // in bytes
+	Storage       Room   // in bytes
 	Pods          Room
 	NonZeroCPU    []int64 // requested, with defaults for containers that request nothing
 	NonZeroMemory []int64

@@ -26,7 +26,8 @@ type Flags struct {
 	Cert    string
 	Key     string
 
-	elect bool
+	shadow bool
+	elect  bool
 	set   *pflag.FlagSet
 }
 
@@ -38,6 +39,7 @@ func (f *Flags) Add(s *pflag.FlagSet) {
 	s.IntVar(&f.Port, "secure-port", Port, "port for health and metrics over HTTPS; 0 serves none")
 	s.StringVar(&f.Cert, "tls-cert-file", "", "serving certificate (default: signed by itself)")
 	s.StringVar(&f.Key, "tls-private-key-file", "", "its key")
+	s.BoolVar(&f.shadow, "shadow-check", false, "rule twice, from memory and by asking every plugin about every node, and report any difference; the plain ruling counts")
 	s.BoolVar(&f.elect, "leader-elect", true, "work only while holding the lease, so that several may run (default: as the configuration file says)")
 }
 
@@ -50,7 +52,7 @@ func (f *Flags) Options(known ...string) (Options, error) {
 	if f.set.Changed("leader-elect") {
 		cfg.LeaderElection.LeaderElect = &f.elect
 	}
-	o := Options{Config: cfg}
+	o := Options{Config: cfg, ShadowCheck: f.shadow}
 	if f.Port != 0 {
 		o.Listen = &Listen{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, More: legacyregistry.DefaultGatherer}
 	}

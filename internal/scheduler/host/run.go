@@ -37,6 +37,8 @@ type Options struct {
 	Journal    journal.Sink                       // nil: none
 	Plugins    map[string]plugins.Factory         // out-of-tree plugins by name
 	Listen     *Listen                            // nil: no server
+
+	ShadowCheck bool // rule twice and report any difference
 }
 
 // Run schedules until ctx ends or the lease is lost.
@@ -47,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry,
+		Client: client, KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck,
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type town struct {
 	pods     []*v1.Pod
 	promised map[string][]framework.PodInfo
 	made     int
+	sample   place.Sample
 }
 
 func (t *town) chance(what string, percent int) bool {
@@ -149,7 +150,7 @@ func (t *town) change() {
 }
 
 func (t *town) in(p *v1.Pod, j *place.Judges, s *snapshot.Snapshot, pick int) place.In {
-	in := place.In{Pod: p, World: s, Judges: j, Pick: func(n int) int { return pick % n }}
+	in := place.In{Sample: t.sample, Pod: p, World: s, Judges: j, Pick: func(n int) int { return pick % n }}
 	if len(t.promised) > 0 {
 		in.Nominated = func(node string) []framework.PodInfo { return t.promised[node] }
 		for name := range t.promised {
@@ -175,6 +176,9 @@ func rememberAtRandom(t *testing.T, judges *place.Judges) {
 	var known int64
 	rapid.Check(t, func(r *rapid.T) {
 		c := &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}
+		if c.chance("sampled?", 20) {
+			c.sample = place.Sample{Percent: 50, AtLeast: 2, StartsAt: rapid.IntRange(0, 20).Draw(r, "start")}
+		}
 		for i := range rapid.IntRange(0, 10).Draw(r, "nodes") {
 			n := c.node(fmt.Sprintf("n%d", i))
 			c.world.SetNode(n)

@@ -32,50 +32,83 @@ func before(all, others []framework.FilterPlugin, at int) int {
 	return n
 }
 
+// mixer judges rows by the class and by the judges that do not share.
+type mixer struct {
+	*cycle
+	class    *class
+	others   []framework.FilterPlugin
+	first    []int                    // by verdict of the class: how many of the others speak before it
+	promised map[int]bool             // rows promised to other Pods: every judge is asked, in both ways
+	all      []framework.FilterPlugin // for these
+}
+
+func (c *cycle) mixer(class *class, others []framework.FilterPlugin) *mixer {
+	m := &mixer{cycle: c, class: class, others: others, first: make([]int, len(class.said))}
+	m.first[0] = len(others)
+	for i := 1; i < len(m.first); i++ {
+		m.first[i] = before(c.Judges.Filter, others, class.by[i])
+	}
+	if c.Nominated == nil {
+		return m
+	}
+	m.promised, m.all = map[int]bool{}, active(c.Judges.Filter, c.State.GetSkipFilterPlugins())
+	for _, name := range c.Promised {
+		if row, ok := c.World.Index(name); ok {
+			m.promised[row] = true
+		}
+	}
+	return m
+}
+
+func (m *mixer) verdict(row int) *framework.Status {
+	node := m.Memory.Table.Nodes[row]
+	if m.promised[row] {
+		return m.judge(m.all, node)
+	}
+	no := m.class.no[row]
+	if k := m.first[no]; k > 0 {
+		if s := Filter(m.ctx, m.In, m.others[:k], node); s != nil {
+			return s
+		}
+	}
+	return m.class.said[no]
+}
+
+// mixFilter finds feasible nodes in the order of the sample; false ends the ruling.
 func (c *cycle) mixFilter(class *class, others []framework.FilterPlugin) bool {
 	defer c.Time("Filter")()
-	r, nodes := c.ruling, c.Memory.Table.Nodes
-	said := c.Boards.statuses(len(nodes))
-	first := make([]int, len(class.said)) // by verdict: how many of the others speak first
-	first[0] = len(others)
-	for i := 1; i < len(first); i++ {
-		first[i] = before(c.Judges.Filter, others, class.by[i])
+	r, nodes, m := c.ruling, c.Memory.Table.Nodes, c.mixer(class, others)
+	n, start := len(nodes), 0
+	enough := c.Sample.Enough(n)
+	if enough < n {
+		start = c.Sample.StartsAt % n
 	}
-	judge := func(i int) {
-		no := class.no[i]
-		if k := first[no]; k > 0 {
-			if said[i] = Filter(c.ctx, c.In, others[:k], nodes[i]); said[i] != nil {
-				return
-			}
-		}
-		said[i] = class.said[no]
-	}
-	if len(others) > 0 {
-		c.Each(len(nodes), judge)
-	} else {
-		for i := range nodes {
-			said[i] = class.said[class.no[i]]
-		}
-	}
-	if c.Nominated != nil {
-		filters := active(c.Judges.Filter, c.State.GetSkipFilterPlugins())
-		for _, name := range c.Promised {
-			if row, ok := c.World.Index(name); ok {
-				said[row] = c.judge(filters, nodes[row])
-			}
-		}
-	}
+	said := c.Boards.statuses(n)
 	c.feasible, c.rows = c.Boards.feasible[:0], c.Memory.passed[:0]
-	for i, s := range said {
-		if s.IsSuccess() {
-			c.feasible, c.rows = append(c.feasible, nodes[i]), append(c.rows, int32(i))
-		} else if !r.refuse(nodes[i], s) {
-			r.End = s
-			return false
+	for from := 0; from < n && len(c.feasible) < enough; {
+		to := n
+		if enough < n {
+			to = min(from+block, n)
 		}
+		ask := func(i int) { said[from+i] = m.verdict((start + from + i) % n) }
+		if len(others) > 0 {
+			c.Each(to-from, ask)
+		} else {
+			inOrder(to-from, ask)
+		}
+		for ; from < to && len(c.feasible) < enough; from++ {
+			row := (start + from) % n
+			if s := said[from]; s.IsSuccess() {
+				c.feasible, c.rows = append(c.feasible, nodes[row]), append(c.rows, int32(row))
+			} else if !r.refuse(nodes[row], s) {
+				r.End = s
+				return false
+			}
+		}
+		r.Visited = from
 	}
 	c.Boards.feasible, c.Memory.passed = c.feasible, c.rows
-	if r.Visited = len(nodes); len(c.feasible) == 0 {
+	if len(c.feasible) == 0 {
 		r.End = framework.NewStatus(framework.Unschedulable)
 	}
 	return len(c.feasible) > 0

@@ -13,7 +13,7 @@ import (
 // remember rules from memory; false when this Pod must take the plain path, which then starts from the beginning.
 func (c *cycle) remember() bool {
 	m := c.Memory
-	if c.Sample.Enough(c.World.Len()) < c.World.Len() || c.Pod.Status.NominatedNodeName != "" || c.Nominated != nil && c.Promised == nil || !m.follow(&c.In) {
+	if c.Pod.Status.NominatedNodeName != "" || c.Nominated != nil && c.Promised == nil || !m.follow(&c.In) {
 		m.counts.Plain++
 		return false
 	}
@@ -37,7 +37,7 @@ func (c *cycle) remembered() bool {
 	if !c.refresh(class) {
 		return false
 	}
-	if len(loud) > 0 || c.promisedTo(class) {
+	if len(loud) > 0 || c.promisedTo(class) || c.Sample.Enough(c.World.Len()) < c.World.Len() {
 		return c.mix(class, loud)
 	}
 	c.rulePure(class)
