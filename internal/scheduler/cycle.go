@@ -47,7 +47,10 @@ func (s *Scheduler) schedule(ctx context.Context, e *queue.Entry) {
 		return
 	}
 	logger.V(4).Info("Scheduling pod", "attempt", e.Attempts)
-	s.rule(ctx, a)
+	if err := s.judged(ctx, a); err != nil {
+		s.broken(ctx, a, err)
+		return
+	}
 	s.report(logger, a)
 	if !a.ruling.Fits() {
 		s.unplaced(ctx, a)

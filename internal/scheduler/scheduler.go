@@ -36,6 +36,9 @@ import (
 // bindingsPerWorker is how many bindings may be written at once for each worker that judges (parallelism in the configuration).
 const bindingsPerWorker = 6
 
+// patience is how long a plugin that is not built in may take, unless Options say otherwise.
+const patience = 30 * time.Second
+
 // Options are what a scheduler is made from.
 type Options struct {
 	Client      kubernetes.Interface
@@ -47,6 +50,7 @@ type Options struct {
 	Plugins     map[string]plugins.Factory                  // out-of-tree plugins by name
 	Metrics     metrics.KubeRegistry                        // nil: none
 	Seed        uint64                                      // of the choice among equal nodes; 0: the time of day
+	Patience    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
 	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
 	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
 }
@@ -73,12 +77,17 @@ type Scheduler struct {
 
 // cycle is what only the scheduling goroutine touches.
 type cycle struct {
-	boards   place.Boards
-	memory   place.Memory
+	*desk
 	shadow   *shadow // nil: none is asked for
-	pick     *rand.Rand
 	startsAt int
 	flushed  time.Time
+}
+
+// desk is what rulings work with. After one that broke or never ended, the next gets a new one.
+type desk struct {
+	boards place.Boards
+	memory place.Memory
+	pick   *rand.Rand
 }
 
 // state is guarded by mu.
@@ -105,6 +114,9 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Patience == 0 {
+		o.Patience = patience
+	}
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
@@ -113,7 +125,7 @@ func New(o Options) (*Scheduler, error) {
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
 		pods:   o.Informers.Core().V1().Pods().Lister(),
 		custom: custom,
-		cycle:  cycle{pick: rand.New(rand.NewPCG(o.Seed, 0))},
+		cycle:  cycle{desk: &desk{pick: rand.New(rand.NewPCG(o.Seed, 0))}},
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
 	s.meter = newMeter(o.Metrics)
@@ -139,7 +151,7 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) makeProfiles() error {
 	recorders := map[string]events.EventRecorderLogger{}
 	deps := glue.Deps{
-		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current,
+		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current, Limit: s.Patience,
 		Recorder:  func(profile string) events.EventRecorderLogger { return recorders[profile] },
 		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
 		Nominator: nominator{s}, Activator: activator{s}, Preempted: s.preempted, Parked: s.parked,

@@ -29,6 +29,7 @@ type cluster struct {
 	notes    *notes
 	mu       sync.Mutex
 	bindings []v1.Binding
+	when     map[string]time.Time
 	failBind int // bindings to refuse
 	groups   dynamic.Interface
 }
@@ -62,7 +63,7 @@ func startWith(t *testing.T, ctx context.Context, objects ...runtime.Object) *cl
 
 func run(t *testing.T, ctx context.Context, change func(*Options), objects []runtime.Object) *cluster {
 	t.Helper()
-	c := &cluster{Clientset: fake.NewClientset(objects...), t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
+	c := &cluster{when: map[string]time.Time{}, Clientset: fake.NewClientset(objects...), t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
 	c.PrependReactor("create", "pods", c.bind)
 	o := Options{Client: c, Journal: c.notes, Seed: 1}
 	if change != nil {
@@ -96,6 +97,7 @@ func (c *cluster) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, fmt.Errorf("the binding is refused")
 	}
 	c.bindings = append(c.bindings, *b)
+	c.when[b.Name] = time.Now()
 	gvr := v1.SchemeGroupVersion.WithResource("pods")
 	obj, err := c.Tracker().Get(gvr, b.Namespace, b.Name)
 	if err != nil {
@@ -126,6 +128,20 @@ func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 	raw, _ := json.Marshal(p)
 	c.t.Fatalf("Pod %s never %s: %s; journal %v", name, what, raw, c.notes.of(name))
 	return nil
+}
+
+// boundAt is when a Pod was bound.
+func (c *cluster) boundAt(name string) time.Time {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		at, ok := c.when[name]
+		c.mu.Unlock()
+		if ok {
+			return at
+		}
+	}
+	c.t.Fatalf("Pod %s was never bound", name)
+	return time.Time{}
 }
 
 func (c *cluster) bound(name string) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -34,6 +35,7 @@ type Deps struct {
 	Nominator  framework.PodNominator
 	Activator  framework.PodActivator
 	World      *Current
+	Limit      time.Duration                                           // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
 	SelectorOf func(*v1.Pod) labels.Selector                           // may be nil
 	Parked     func(c Cycle, w Wait)                                   // told of each plugin that makes a Pod wait at Permit; may be nil
 	Preempted  func(preemptor *v1.Pod, node string, victims []*v1.Pod) // told of each preemption; may be nil

@@ -60,9 +60,22 @@ func (p Parallelizer) run(n int, do func(int) bool) {
 		}
 	}
 	var wg sync.WaitGroup
-	for range workers - 1 {
-		wg.Go(work)
+	var broken atomic.Pointer[Panic]
+	caught := func() {
+		defer func() {
+			if v := recover(); v != nil {
+				broken.CompareAndSwap(nil, Caught(v))
+				next.Add(int64(n)) // nobody need go on
+			}
+		}()
+		work()
 	}
-	work()
+	for range workers - 1 {
+		wg.Go(caught)
+	}
+	caught()
 	wg.Wait()
+	if p := broken.Load(); p != nil {
+		panic(p) // on the caller's goroutine, where it can be caught
+	}
 }

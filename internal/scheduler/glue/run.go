@@ -31,9 +31,9 @@ type Wait struct {
 }
 
 // each is the runner of all points: it asks plugins in order until stop says that a status ends it, and names the plugin in that status.
-func each[P framework.Plugin](list []P, ask func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
+func each[P framework.Plugin](list []P, question func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
 	for _, pl := range list {
-		if s := ask(pl); stop(s) {
+		if s := rescue(pl.Name(), func() *framework.Status { return question(pl) }); stop(s) {
 			if s != nil && s.Plugin() != pl.Name() {
 				s.SetPlugin(pl.Name())
 			}
@@ -71,7 +71,18 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 		helped  bool
 	)
 	end := each(p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
-		r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
+		type said struct {
+			r *framework.PostFilterResult
+			s *framework.Status
+		}
+		answer, broken := ask(p, pl.Name(), func() said {
+			r, s := pl.PostFilter(ctx, c.State, c.Pod, statuses)
+			return said{r, s}
+		})
+		if broken != nil {
+			return broken
+		}
+		r, s := answer.r, answer.s
 		helped = helped || s.IsSuccess()
 		if s.IsSuccess() || s.Code() == framework.UnschedulableAndUnresolvable || r != nil && r.NominatingInfo != nil && r.Mode() != framework.ModeNoop {
 			result = r
@@ -95,13 +106,23 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 
 // Reserve lets plugins claim what they keep for the Pod.
 func (p *Profile) Reserve(ctx context.Context, c Cycle) *framework.Status {
-	return failed(each(p.reserve, func(pl framework.ReservePlugin) *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) }, fails), "Reserve")
+	return failed(each(p.reserve, func(pl framework.ReservePlugin) *framework.Status {
+		s, broken := ask(p, pl.Name(), func() *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) })
+		if broken != nil {
+			return broken
+		}
+		return s
+	}, fails), "Reserve")
 }
 
 // Unreserve takes all claims back, the last made first.
 func (p *Profile) Unreserve(ctx context.Context, c Cycle) {
 	for i := len(p.reserve) - 1; i >= 0; i-- {
-		p.reserve[i].Unreserve(ctx, c.State, c.Pod, c.Node)
+		pl := p.reserve[i]
+		_, _ = ask(p, pl.Name(), func() any { // what went wrong is in the log; the claims of others are taken back all the same
+			pl.Unreserve(ctx, c.State, c.Pod, c.Node)
+			return nil
+		})
 	}
 }
 
@@ -109,7 +130,18 @@ func (p *Profile) Unreserve(ctx context.Context, c Cycle) {
 func (p *Profile) Permit(ctx context.Context, c Cycle) *framework.Status {
 	waits, why := map[string]time.Duration{}, map[string]string{}
 	s := each(p.permit, func(pl framework.PermitPlugin) *framework.Status {
-		s, d := pl.Permit(ctx, c.State, c.Pod, c.Node)
+		type said struct {
+			s *framework.Status
+			d time.Duration
+		}
+		answer, broken := ask(p, pl.Name(), func() said {
+			s, d := pl.Permit(ctx, c.State, c.Pod, c.Node)
+			return said{s, d}
+		})
+		if broken != nil {
+			return broken
+		}
+		s, d := answer.s, answer.d
 		if s.IsWait() {
 			waits[pl.Name()], why[pl.Name()] = min(d, maxPermitWait), s.Message()
 			return nil
@@ -183,7 +215,7 @@ func preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin,
 			continue
 		}
 		wg.Go(func() {
-			if said[i] = pl.PreBind(ctx, c.State, c.Pod, c.Node); !said[i].IsSuccess() {
+			if said[i] = rescue(pl.Name(), func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) }); !said[i].IsSuccess() {
 				said[i].SetPlugin(pl.Name())
 				cancel()
 			}
@@ -215,7 +247,10 @@ func (p *Profile) Bind(ctx context.Context, c Cycle) *framework.Status {
 // PostBind tells plugins that the Pod is bound.
 func (p *Profile) PostBind(ctx context.Context, c Cycle) {
 	for _, pl := range p.postBind {
-		pl.PostBind(ctx, c.State, c.Pod, c.Node)
+		_ = rescue(pl.Name(), func() *framework.Status { // the Pod is bound, whatever happens here
+			pl.PostBind(ctx, c.State, c.Pod, c.Node)
+			return nil
+		})
 	}
 }
 

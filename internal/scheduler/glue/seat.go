@@ -3,6 +3,8 @@ package glue
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
@@ -31,6 +33,15 @@ type Profile struct {
 	bind       []framework.BindPlugin
 	postBind   []framework.PostBindPlugin
 	order      []framework.Plugin // all plugins, in the order they were made
+
+	outside
+}
+
+// outside is what is known of plugins that are not built in.
+type outside struct {
+	Limit   time.Duration // a foreign plugin that takes longer is given up; 0: none is
+	foreign map[string]bool
+	guards  []*guard
 }
 
 // row seats a plugin at one extension point; false when the plugin does not implement it.
@@ -76,6 +87,7 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 	p := &Profile{Name: *cfg.SchedulerName, Percent: cfg.PercentageOfNodesToScore}
 	p.Judges = &place.Judges{Profile: p.Name}
 	p.Handle = &Handle{PodNominator: deps.Nominator, PodActivator: deps.Activator, deps: deps, profile: p}
+	p.Limit, p.foreign = deps.Limit, map[string]bool{}
 	made := map[string]framework.Plugin{}
 	for _, name := range needed(cfg.Plugins) {
 		factory := factories[name]
@@ -87,6 +99,9 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 			return nil, fmt.Errorf("profile %q: initializing plugin %q: %w", p.Name, name, err)
 		}
 		made[name] = pl
+		if !slices.ContainsFunc(plugins.Known(), func(r plugins.Row) bool { return r.Name == name }) {
+			p.foreign[name] = true
+		}
 		p.order = append(p.order, pl)
 	}
 	for _, point := range config.Points {
@@ -99,7 +114,7 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 			if point.Name == "QueueSort" && p.Sort != nil {
 				return nil, fmt.Errorf("profile %q: only one queue sort plugin is possible, but both %q and %q are enabled", p.Name, p.Sort.Name(), s.Name)
 			}
-			r.seat(p, made[s.Name], s.Weight)
+			r.seat(p, p.guarded(point.Name, made[s.Name]), s.Weight)
 		}
 	}
 	switch {

@@ -1,0 +1,196 @@
+package glue
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// Panic is a panic of other code, caught. It is thrown again where somebody can name whose fault it is.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Caught makes a Panic of what recover returned.
+func Caught(value any) *Panic {
+	if p, ok := value.(*Panic); ok {
+		return p
+	}
+	return &Panic{Value: value, Stack: debug.Stack()}
+}
+
+var pluginFrame = regexp.MustCompile(`/scheduler/plugins/(\w+)\.`)
+
+// Culprit names the built-in plugin that panicked; empty when the stack shows none.
+func (p *Panic) Culprit() string {
+	if m := pluginFrame.FindSubmatch(p.Stack); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// rescue turns a panic of a plugin into an error status that names it.
+func rescue(plugin string, ask func() *framework.Status) (s *framework.Status) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := Caught(v)
+			klog.Background().Error(nil, "A plugin panicked", "plugin", plugin, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+			s = framework.AsStatus(fmt.Errorf("plugin %q panicked: %v", plugin, p.Value)).WithPlugin(plugin)
+		}
+	}()
+	return ask()
+}
+
+// ask asks a plugin at a point that runs once per Pod. A panic becomes an error status that names the plugin; so does a foreign plugin that does not return within
+// the limit: it is left alone then, and what it says later is heard by nobody.
+func ask[T any](p *Profile, plugin string, question func() T) (answer T, failed *framework.Status) {
+	if !p.foreign[plugin] || p.Limit <= 0 {
+		failed = rescue(plugin, func() *framework.Status {
+			answer = question()
+			return nil
+		})
+		return answer, failed
+	}
+	type said struct {
+		answer T
+		failed *framework.Status
+	}
+	heard := make(chan said, 1)
+	go func() {
+		var it said
+		it.failed = rescue(plugin, func() *framework.Status {
+			it.answer = question()
+			return nil
+		})
+		heard <- it
+	}()
+	t := time.NewTimer(p.Limit)
+	defer t.Stop()
+	select {
+	case it := <-heard:
+		return it.answer, it.failed
+	case <-t.C:
+		return answer, framework.AsStatus(fmt.Errorf("plugin %q has not returned within %v", plugin, p.Limit)).WithPlugin(plugin)
+	}
+}
+
+// guard stands around a plugin that is not built in: it catches panics and knows whether a call is still under way.
+type guard struct {
+	name   string
+	inside atomic.Int64
+}
+
+func (g *guard) call(ask func() *framework.Status) *framework.Status {
+	g.inside.Add(1)
+	defer g.inside.Add(-1)
+	return rescue(g.name, ask)
+}
+
+// Hung names the foreign plugins that have not returned.
+func (p *Profile) Hung() []string {
+	var out []string
+	for _, g := range p.guards {
+		if g.inside.Load() > 0 && !slices.Contains(out, g.name) {
+			out = append(out, g.name)
+		}
+	}
+	return out
+}
+
+// Foreign tells whether plugins that are not built in take part.
+func (p *Profile) Foreign() bool { return len(p.foreign) > 0 }
+
+type guardedPreFilter struct {
+	framework.PreFilterPlugin
+	*guard
+}
+
+// PreFilter asks the plugin.
+func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (r *framework.PreFilterResult, s *framework.Status) {
+	s = g.call(func() (s *framework.Status) {
+		r, s = g.PreFilterPlugin.PreFilter(ctx, state, p, nodes)
+		return s
+	})
+	return r, s
+}
+
+type guardedFilter struct {
+	framework.FilterPlugin
+	*guard
+}
+
+// Filter asks the plugin.
+func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	return g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) })
+}
+
+type guardedPreScore struct {
+	framework.PreScorePlugin
+	*guard
+}
+
+// PreScore asks the plugin.
+func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
+	return g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
+}
+
+type guardedScore struct {
+	framework.ScorePlugin
+	*guard
+}
+
+// Score asks the plugin.
+func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) (score int64, s *framework.Status) {
+	s = g.call(func() (s *framework.Status) {
+		score, s = g.ScorePlugin.Score(ctx, state, p, n)
+		return s
+	})
+	return score, s
+}
+
+// ScoreExtensions guards the plugin's own.
+func (g guardedScore) ScoreExtensions() framework.ScoreExtensions {
+	if ext := g.ScorePlugin.ScoreExtensions(); ext != nil {
+		return guardedNormalize{ext, g.guard}
+	}
+	return nil
+}
+
+type guardedNormalize struct {
+	framework.ScoreExtensions
+	*guard
+}
+
+// NormalizeScore asks the plugin.
+func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+	return g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) })
+}
+
+// guarded is the plugin with a guard around the points that judge; built-in plugins go as they are, so that their further abilities stay visible.
+func (p *Profile) guarded(point string, pl framework.Plugin) framework.Plugin {
+	if !p.foreign[pl.Name()] {
+		return pl
+	}
+	g := &guard{name: pl.Name()}
+	p.guards = append(p.guards, g)
+	switch point {
+	case "PreFilter":
+		return guardedPreFilter{pl.(framework.PreFilterPlugin), g}
+	case "Filter":
+		return guardedFilter{pl.(framework.FilterPlugin), g}
+	case "PreScore":
+		return guardedPreScore{pl.(framework.PreScorePlugin), g}
+	case "Score":
+		return guardedScore{pl.(framework.ScorePlugin), g}
+	}
+	return pl
+}

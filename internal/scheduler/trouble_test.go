@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+)
+
+// TestAnAPIServerInTroubleLosesNothing lets every second write fail with 409, 429 or 500, or succeed and say that it failed.
+func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
+	const pods = 60
+	c := start(t, func(o *Options) {
+		seconds := int64(1)
+		o.Config = config.Default()
+		o.Config.PodMaxBackoffSeconds = &seconds
+	}, aNode("n1", "64"), aNode("n2", "64"))
+	var mu sync.Mutex
+	dice := rand.New(rand.NewPCG(7, 7))
+	said := map[string]int{}
+	c.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "binding" {
+			return false, nil, nil
+		}
+		name := a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Name
+		resource := schema.GroupResource{Resource: "pods"}
+		mu.Lock()
+		n := dice.IntN(10)
+		mu.Unlock()
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said[what]++
+		}
+		switch n {
+		case 0:
+			note("409")
+			return true, nil, apierrors.NewConflict(resource, name, fmt.Errorf("somebody else was quicker"))
+		case 1:
+			note("429")
+			return true, nil, apierrors.NewTooManyRequests("busy", 1)
+		case 2:
+			note("500")
+			return true, nil, apierrors.NewInternalError(fmt.Errorf("etcd is away"))
+		case 3: // done, but the answer is lost
+			note("lost")
+			if _, _, err := c.bind(a); err != nil {
+				return true, nil, err
+			}
+			return true, nil, apierrors.NewTimeoutError("no answer", 1)
+		}
+		return false, nil, nil
+	})
+	for i := range pods {
+		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
+	}
+	for i := range pods {
+		c.bound(fmt.Sprintf("p%d", i))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	times := map[string]int{}
+	for _, b := range c.bindings {
+		if times[b.Name]++; times[b.Name] > 1 {
+			t.Errorf("Pod %s was bound %d times", b.Name, times[b.Name])
+		}
+	}
+	for _, what := range []string{"409", "429", "500", "lost"} {
+		if said[what] == 0 {
+			t.Errorf("the API server never answered %s", what)
+		}
+	}
+}
+
+// TestManyPodsThatFitNowhereDoNotDelayThoseThatFit: 10,000 wait for a node of a kind that there is none of.
+func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
+	const hopeless, hopeful = 10_000, 1_000
+	objects := []runtime.Object{}
+	for i := range 20 {
+		objects = append(objects, aNode(fmt.Sprintf("n%d", i), "64"))
+	}
+	for i := range hopeless {
+		objects = append(objects, aPod(fmt.Sprintf("hopeless%d", i), "1", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kind": "none"} }))
+	}
+	c := start(t, nil, objects...)
+	began := map[string]time.Time{}
+	for i := range hopeful {
+		name := fmt.Sprintf("fits%d", i)
+		began[name] = time.Now()
+		c.create(aPod(name, "1"))
+		if i%50 == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	slow := 0
+	var worst time.Duration
+	for name, at := range began {
+		if d := c.boundAt(name).Sub(at); d > time.Second {
+			slow++
+			worst = max(worst, d)
+		}
+	}
+	if slow > hopeful/100 {
+		t.Errorf("%d of %d Pods took longer than a second, the slowest %v", slow, hopeful, worst)
+	}
+	if list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != hopeless+hopeful {
+		t.Errorf("%d Pods, %v", len(list.Items), err)
+	}
+}
