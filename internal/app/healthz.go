@@ -13,7 +13,7 @@ import (
 )
 
 // healthz serves /healthz on healthzBindAddress:healthzPort until ctx ends; port 0 serves nothing.
-func healthz(ctx context.Context, c *kubeletconfig.KubeletConfiguration) error {
+func healthz(ctx context.Context, c *kubeletconfig.KubeletConfiguration, checks http.Handler) error {
 	if *c.HealthzPort == 0 {
 		<-ctx.Done()
 		return nil
@@ -23,9 +23,7 @@ func healthz(ctx context.Context, c *kubeletconfig.KubeletConfiguration) error {
 	if err != nil {
 		return withFix(fmt.Errorf("kubelet's health on %s: %w", address, err), "set another healthzPort, or 0 for none")
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: checks, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

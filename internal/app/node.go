@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
@@ -36,11 +37,13 @@ import (
 type engine struct {
 	child  *containerd.Child // nil when the runtime is somebody else's
 	client *cri.Client
+	meter  *metrics.Metrics
 }
 
 // startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is told each step.
 func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(string, ...any)) (*engine, error) {
-	e := &engine{}
+	e := &engine{meter: metrics.New()}
+	sink = e.meter.Sink(sink)
 	endpoint := p.runtime
 	if endpoint == "" {
 		if err := p.ownEngine(ctx, e, say); err != nil {
@@ -50,7 +53,7 @@ func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(str
 	}
 	var err error
 	e.client, err = cri.Dial(ctx, cri.Options{
-		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second,
+		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second, Calls: e.meter.RuntimeCall,
 	})
 	if err != nil {
 		e.close()
@@ -145,6 +148,8 @@ type nodeRole struct {
 // nodeTLS is how the kubelet's own port is served and who may ask it.
 type nodeTLS struct {
 	options serve.Options // TLS, Authenticator and Authorizer are set
+	run     []func(context.Context)
+	expiry  func() map[string]time.Time // of certificates, by use
 }
 
 // parts are the running pieces of a node.
@@ -154,6 +159,14 @@ type parts struct {
 	report  *nodestatus.Reporter
 	close   func()
 	config  *kubeletconfig.KubeletConfiguration
+	api     *nodeAPI
+}
+
+// resources is how Pods' cgroups are named and sized.
+func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
+	return kubeletresource.Options{
+		Root: n.place.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
+	}
 }
 
 // build joins the kubelet with its hands.
@@ -171,15 +184,20 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the file system of %s: %w", p.dataDir, err)
 	}
+	api, err := n.newAPI(tree, machine)
+	if err != nil {
+		return nil, err
+	}
 	allocatable := n.allocatable()
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
 		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		HostIPs:   func() []string { return []string{p.nodeIP} },
-		Resources: kubeletresource.Options{Root: p.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration},
-		Journal:   n.journal,
+		Plugins:   n.plugins,
+		Resources: n.resources(tree),
+		Journal:   api.sink(),
 		Rules:     podRules(),
-		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Probing: n.engine.client.Probing()},
+		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Probing: n.engine.client.Probing(), Meter: api.meter},
 	})
 	if err != nil {
 		return nil, err
@@ -209,12 +227,12 @@ func (n *nodeRole) build() (*parts, error) {
 	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
 	o.Configz = func() any { return n.config }
-	o.Usage = serve.MachineUsage(time.Now(), func() (serve.Sample, error) { return sampleMachine(p.dataDir) })
+	api.attach(k, &o)
 	server, err := serve.New(o)
 	if err != nil {
 		return nil, err
 	}
-	return &parts{k, server, report, stopEvents, n.config}, nil
+	return &parts{k, server, report, stopEvents, n.config, api}, nil
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is less.
@@ -266,7 +284,8 @@ func (x *parts) run(ctx context.Context) error {
 			}
 			return x.server.Run(ctx)
 		},
-		func(ctx context.Context) error { return healthz(ctx, x.config) },
+		func(ctx context.Context) error { return healthz(ctx, x.config, x.server.HealthHandler()) },
+		func(ctx context.Context) error { return x.api.keeper.Run(ctx) },
 		func(ctx context.Context) error { return x.report.Run(ctx) },
 		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
 	)
@@ -326,22 +345,4 @@ func nodeEvents(client kubernetes.Interface, node string) (record.EventRecorder,
 	b := record.NewBroadcaster()
 	b.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events(v1.NamespaceAll)})
 	return b.NewRecorder(scheme.Scheme, v1.EventSource{Component: "kubelet", Host: node}), b.Shutdown
-}
-
-// sampleMachine measures this machine for /stats/summary.
-func sampleMachine(dataDir string) (serve.Sample, error) {
-	u, err := proc.Sample("/")
-	if err != nil {
-		return serve.Sample{}, err
-	}
-	d, err := proc.StatFS(dataDir)
-	if err != nil {
-		return serve.Sample{}, err
-	}
-	return serve.Sample{
-		At: u.At, CPUNanoseconds: u.CPUNanoseconds,
-		MemoryAvailable: u.MemoryAvailable, MemoryUsed: u.MemoryUsed, MemoryWorkingSet: u.MemoryWorkingSet, MemoryRSS: u.MemoryRSS,
-		Processes: int64(u.Processes), MaxProcesses: int64(u.MaxProcesses), Swap: u.SwapUsed,
-		DiskCapacity: d.CapacityBytes, DiskAvailable: d.AvailableBytes, DiskUsed: d.UsedBytes, Inodes: d.Inodes, InodesFree: d.InodesFree,
-	}, nil
 }

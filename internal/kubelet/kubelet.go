@@ -68,7 +68,7 @@ func New(o Options) (*Kubelet, error) {
 	}
 	k.events = events.New(recorder)
 	k.statuses = patch.New(o.Client, o.Journal)
-	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed})
+	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed, Listed: o.Ports.Meter.Listed, Connected: o.Ports.Meter.Connected})
 	to := mirror.Statuses(k.statuses)
 	if o.Standalone {
 		to = silent{}
@@ -91,7 +91,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		Kinds: ask.Kinds{
 			HTTP: probehttp.Asker{UserAgent: userAgent, Dial: o.Ports.Dial}, TCP: probetcp.Asker{Dial: o.Ports.Dial}, Exec: probeexec.Asker{Runtime: o.Ports.Probing}, GRPC: probegrpc.Asker{UserAgent: userAgent, Dial: o.Ports.Dial},
 		},
-		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) },
+		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) }, Answered: k.answered,
 	})
 	hands := podexec.New(podexec.Deps{
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Users: k.users, Seen: k.watcher,
@@ -106,7 +106,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	k.pool = podworker.New(podworker.Deps{
 		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(), Resize: k.mayResize, Grants: podexec.Ledger{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events: k.events, Journal: o.Journal,
+		Events: k.events, Journal: o.Journal, Worked: o.Ports.Meter.Worked,
 	})
 }
 

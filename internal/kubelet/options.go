@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
@@ -49,6 +50,7 @@ type Ports struct {
 	Capacity    func() v1.ResourceList     // of the node; nil takes the Node object's
 	Allocatable func() v1.ResourceList     // of the node; nil takes the Node object's
 	LocalNode   func() *v1.Node            // this node as long as the API has not told of it; nil: not known
+	Meter       *metrics.Metrics           // counts what is done; nil: nobody counts
 }
 
 // Cgroups holds the cgroup tree.

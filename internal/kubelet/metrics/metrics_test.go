@@ -125,3 +125,22 @@ func TestNobodyCounts(t *testing.T) {
 		t.Error("nobody stands in the way of facts")
 	}
 }
+
+// row: KAP-02
+func TestAlive(t *testing.T) {
+	m := metrics.New()
+	if err := m.Alive(time.Now()); err != nil {
+		t.Error(err)
+	}
+	if err := m.Alive(time.Now().Add(4 * time.Minute)); err == nil {
+		t.Error("a runtime that never answers is fine")
+	}
+	at := time.Now().Add(time.Hour)
+	m.Listed(at, time.Millisecond)
+	if err := m.Alive(at.Add(2 * time.Minute)); err != nil {
+		t.Error(err)
+	}
+	if err := m.Alive(at.Add(4 * time.Minute)); err == nil || err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,6 +61,20 @@ func (m *Metrics) Listed(now time.Time, took time.Duration) {
 	if since, ok := m.seen.listed(now); ok {
 		m.pleg.interval.WithLabelValues().Observe(since.Seconds())
 	}
+}
+
+// quiet is how long the runtime may go without answering a listing, which is asked at least once a minute.
+const quiet = 3 * time.Minute
+
+// Alive is an error when no listing of the runtime has been answered for three minutes, counted from New.
+func (m *Metrics) Alive(now time.Time) error {
+	if m == nil {
+		return nil
+	}
+	if since := m.seen.silence(now); since > quiet {
+		return fmt.Errorf("pleg was last seen active %s ago; threshold is %s", since.Round(time.Second), quiet)
+	}
+	return nil
 }
 
 // Connected counts tries to follow the runtime's events.
@@ -217,6 +232,7 @@ type seen struct {
 	mu   sync.Mutex
 	pods map[string]*came // by uid
 	list time.Time
+	born time.Time
 }
 
 type came struct {
@@ -225,7 +241,16 @@ type came struct {
 	planned, running bool
 }
 
-func newSeen() *seen { return &seen{pods: map[string]*came{}} }
+func newSeen() *seen { return &seen{pods: map[string]*came{}, born: time.Now()} }
+
+func (s *seen) silence(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.list.IsZero() {
+		return now.Sub(s.born)
+	}
+	return now.Sub(s.list)
+}
 
 func (s *seen) accepted(ref journal.Ref, now time.Time) {
 	s.mu.Lock()

@@ -252,6 +252,11 @@ func pressure(dir string) usage.Pressure {
 	return usage.Pressure{CPU: stalls(dir, "cpu.pressure"), Memory: stalls(dir, "memory.pressure"), IO: stalls(dir, "io.pressure")}
 }
 
+// Pressure reads the machine's own from a directory like /proc/pressure, whose files have no suffix.
+func Pressure(dir string) usage.Pressure {
+	return usage.Pressure{CPU: stalls(dir, "cpu"), Memory: stalls(dir, "memory"), IO: stalls(dir, "io")}
+}
+
 // stalls reads lines such as "some avg10=0.00 avg60=0.00 avg300=0.00 total=123".
 func stalls(dir, file string) *usage.Stalls {
 	text, err := read(dir, file)

@@ -18,6 +18,9 @@ type Usage struct {
 	MemoryWorkingSet uint64 // MemTotal - MemAvailable
 	MemoryRSS        uint64 // AnonPages
 	SwapUsed         uint64
+	SwapTotal        uint64
+	Faults           uint64 // page faults since boot
+	MajorFaults      uint64
 	Processes        uint64
 	MaxProcesses     uint64
 }
@@ -32,7 +35,7 @@ func Sample(root string) (Usage, error) {
 	}
 	u := Usage{
 		At: time.Now(), MemoryUsed: mem["MemTotal"] - mem["MemFree"], MemoryAvailable: mem["MemAvailable"],
-		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"], SwapUsed: mem["SwapTotal"] - mem["SwapFree"],
+		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"], SwapUsed: mem["SwapTotal"] - mem["SwapFree"], SwapTotal: mem["SwapTotal"],
 	}
 	if u.CPUNanoseconds, err = busy(root); err != nil {
 		return Usage{}, err
@@ -41,6 +44,14 @@ func Sample(root string) (Usage, error) {
 	if f := strings.Fields(first(root, "proc/loadavg")); len(f) >= 4 {
 		_, all, _ := strings.Cut(f[3], "/")
 		u.Processes, _ = strconv.ParseUint(all, 10, 64)
+	}
+	for line := range strings.Lines(first(root, "proc/vmstat")) {
+		switch name, n, _ := strings.Cut(strings.TrimSpace(line), " "); name {
+		case "pgfault":
+			u.Faults, _ = strconv.ParseUint(n, 10, 64)
+		case "pgmajfault":
+			u.MajorFaults, _ = strconv.ParseUint(n, 10, 64)
+		}
 	}
 	u.MaxProcesses, _ = strconv.ParseUint(first(root, "proc/sys/kernel/pid_max"), 10, 64)
 	return u, nil

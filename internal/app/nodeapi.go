@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/logs/keep"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/kubelet/stats"
+	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// nodeAPI is what the kubelet's port shows beside Pods: counters, measurements, logs.
+type nodeAPI struct {
+	n       *nodeRole
+	meter   *metrics.Metrics
+	keeper  *keep.Keeper
+	collect *stats.Collector
+	kubelet *kubelet.Kubelet // from attach on
+	started time.Time
+}
+
+// newAPI makes the parts that must hear the node's facts from the beginning.
+func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error) {
+	policy, err := keep.PolicyOf(n.config)
+	if err != nil {
+		return nil, err
+	}
+	a := &nodeAPI{n: n, meter: n.engine.meter, started: time.Now()}
+	runtime, resources := n.engine.client.Probing(), n.resources(tree)
+	a.keeper = keep.New(keep.Deps{
+		Pods: a.pods, Runtime: runtime, Dir: n.config.PodLogsDir, Policy: policy,
+		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
+	})
+	cpus := proc.Topology("/")
+	a.collect = stats.New(stats.Deps{
+		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Runtime: runtime, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{},
+		Machine: stats.Machine{
+			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, Kernel: machine.KernelVersion, OS: machine.OSImage,
+			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
+		},
+		Places: stats.Places{
+			Root: filepath.Join(n.place.dataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(), PodPath: resources.PodPath,
+		},
+		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
+	})
+	return a, nil
+}
+
+// sink has counters and log keeper hear the kubelet's facts on their way to the journal.
+func (a *nodeAPI) sink() journal.Sink { return a.meter.Sink(a.keeper.Sink(a.n.journal)) }
+
+func (a *nodeAPI) pods() []*v1.Pod {
+	if a.kubelet == nil {
+		return nil
+	}
+	return a.kubelet.Pods()
+}
+
+// attach gives the kubelet, once it is made, and fills in what the server shows.
+func (a *nodeAPI) attach(k *kubelet.Kubelet, o *serve.Options) {
+	a.kubelet = k
+	a.meter.Attach(metrics.Sources{
+		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Pods: a.pods, Missed: k.Missed, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
+	})
+	c := a.n.config
+	o.Metrics, o.Stats = a.meter.Handler(), a
+	o.Healthz = func() error { return a.meter.Alive(time.Now()) }
+	o.Pages = serve.Pages{
+		Cadvisor: stats.Handler(a.collect.Whole, stats.Cadvisor), Resource: stats.Handler(a.collect.Brief, stats.Resource), Probes: a.meter.ProbesHandler(),
+		Checkpoints: filepath.Join(a.n.place.dataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery, Idle: c.StreamingConnectionIdleTimeout.Duration,
+		Off: off(c), Count: a.meter.Request,
+	}
+}
+
+// off is what the configuration switches off.
+func off(c *kubeletconfig.KubeletConfiguration) serve.Off {
+	return serve.Off{
+		Debugging: !*c.EnableDebuggingHandlers, SystemLogs: !*c.EnableSystemLogHandler, Profiling: !*c.EnableProfilingHandler, DebugFlags: !*c.EnableDebugFlagsHandler,
+	}
+}
+
+// Summary answers /stats/summary.
+func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, error) {
+	take := a.collect.Whole
+	if brief {
+		take = a.collect.Brief
+	}
+	s, err := take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Summary(), nil
+}
+
+// volumes are those of claims, for kubelet_volume_stats_*.
+func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
+	s, err := a.collect.Whole(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []metrics.Volume
+	for _, p := range s.Pods {
+		for _, v := range p.Volumes {
+			if v.Claim == "" {
+				continue
+			}
+			d := v.Disk
+			out = append(out, metrics.Volume{
+				Namespace: p.Namespace, Claim: v.Claim, Capacity: float64(d.Capacity), Available: float64(d.Available), Used: float64(d.Used),
+				Inodes: float64(d.Inodes), InodesFree: float64(d.InodesFree), InodesUsed: float64(d.Inodes - d.InodesFree),
+			})
+		}
+	}
+	return out
+}
+
+// logs are what containers' logs take.
+func (a *nodeAPI) logs(context.Context) []metrics.Log {
+	var out []metrics.Log
+	for _, p := range a.pods() {
+		dir := filepath.Join(a.n.config.PodLogsDir, p.Namespace+"_"+p.Name+"_"+string(p.UID))
+		for _, c := range p.Spec.Containers {
+			if s, err := proc.Space(filepath.Join(dir, c.Name)); err == nil && s.Inodes > 0 {
+				out = append(out, metrics.Log{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), Container: c.Name, Bytes: float64(s.Bytes)})
+			}
+		}
+	}
+	return out
+}
+
+// machineReader reads the machine for stats.
+type machineReader struct{}
+
+func (machineReader) Node() (stats.Sample, error) {
+	u, err := proc.Sample("/")
+	if err != nil {
+		return stats.Sample{}, err
+	}
+	return stats.Sample{
+		At: u.At, CPUNanos: u.CPUNanoseconds, MemoryAvailable: u.MemoryAvailable, MemoryUsed: u.MemoryUsed, WorkingSet: u.MemoryWorkingSet, MemoryRSS: u.MemoryRSS,
+		Faults: u.Faults, MajorFaults: u.MajorFaults, Swap: u.SwapUsed, SwapTotal: u.SwapTotal, Processes: int64(u.Processes), MaxProcesses: int64(u.MaxProcesses),
+		Pressure: cgroup.Pressure("/proc/pressure"),
+	}, nil
+}
+
+func (machineReader) Cards(pid int) ([]usage.Card, error)   { return proc.Cards("/", pid) }
+func (machineReader) DefaultCard() string                   { return proc.DefaultCard("/") }
+func (machineReader) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
+func (machineReader) OwnFileSystem(dir string) bool         { return proc.OwnFileSystem(dir) }
+func (machineReader) Disk(path string) (usage.Disk, error) {
+	d, err := proc.StatFS(path)
+	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Used: d.UsedBytes, Inodes: d.Inodes, InodesFree: d.InodesFree}, err
+}
