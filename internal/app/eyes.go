@@ -167,20 +167,58 @@ func (e *eye) gather(ctx context.Context, arg string) (explain.In, error) {
 	if in.Pod, err = findPod(ctx, client, e.namespace, name); err != nil {
 		return in, err
 	}
-	entries, err := readJournal(ctx, client, e.namespace, name)
-	if err != nil && !errors.Is(err, errNoJournal) && !apierrors.IsForbidden(err) {
+	if err := e.facts(ctx, client, &in); err != nil {
 		return in, err
-	}
-	lives := trace.Lives(entries)
-	for _, l := range lives {
-		if in.Pod == nil || l.Ref.UID == string(in.Pod.UID) {
-			in.Entries, in.Ref.UID = l.Entries, l.Ref.UID
-		}
 	}
 	if in.Pod == nil && len(in.Entries) == 0 {
 		return in, withFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one", name, e.namespace), "check name and namespace (-n)")
 	}
 	return in, e.around(ctx, client, &in)
+}
+
+// facts reads the journal of a Pod's life. Roles of their own send their facts in batches: those of a Pod that was just placed are waited for, two seconds at most.
+func (e *eye) facts(ctx context.Context, client kubernetes.Interface, in *explain.In) error {
+	deadline := time.Now().Add(2 * time.Second)
+	for {
+		entries, err := readJournal(ctx, client, in.Ref.Namespace, in.Ref.Name)
+		if errors.Is(err, errNoJournal) || apierrors.IsForbidden(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, l := range trace.Lives(entries) {
+			if in.Pod == nil || l.Ref.UID == string(in.Pod.UID) {
+				in.Entries, in.Ref.UID = l.Entries, l.Ref.UID
+			}
+		}
+		if time.Now().After(deadline) || !justPlaced(in) {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// justPlaced tells of a Pod that a scheduler placed within the last seconds and whose ruling is not in the journal yet.
+func justPlaced(in *explain.In) bool {
+	if in.Pod == nil || in.Pod.Spec.NodeName == "" {
+		return false
+	}
+	for _, e := range in.Entries {
+		if _, ok := e.Fact.(journal.Ruled); ok {
+			return false
+		}
+	}
+	for _, c := range in.Pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return in.Now.Sub(c.LastTransitionTime.Time) < 5*time.Second
+		}
+	}
+	return false
 }
 
 // around reads node and events of a Pod that is there.

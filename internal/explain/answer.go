@@ -73,6 +73,7 @@ type Answer struct {
 type Fix struct {
 	Say    string   `json:"say"`
 	Run    []string `json:"run,omitempty"`    // shell commands that do it, in order
+	Config string   `json:"config,omitempty"` // what to set in the scheduler's configuration before, as YAML
 	Proven bool     `json:"proven,omitempty"` // tried on an edited copy of the cluster with the scheduler's own plugins
 }
 
@@ -147,6 +148,9 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 				proven = " (proven)"
 			}
 			fmt.Fprintf(&b, "  → %s%s\n", f.Say, proven)
+			if f.Config != "" {
+				fmt.Fprintf(&b, "      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
+			}
 			for _, run := range f.Run {
 				fmt.Fprintf(&b, "      $ %s\n", run)
 			}

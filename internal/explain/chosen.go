@@ -125,7 +125,7 @@ func holds(in In, node string) string {
 }
 
 // tips are the changes of the scheduler's configuration with which the runner-up would have won, the smallest weight first.
-func tips(r journal.Ruled) []Fix {
+func tips(in In, r journal.Ruled) []Fix {
 	first, second := board(r, r.Winner), board(r, r.RunnerUp)
 	if first == nil || second == nil || first.Total <= second.Total || len(first.Parts) != len(second.Parts) {
 		return nil
@@ -141,10 +141,10 @@ func tips(r journal.Ruled) []Fix {
 		switch gain := q.Norm - p.Norm; {
 		case gain > 0:
 			to := p.Weight + lead/gain + 1
-			all = append(all, tip{to - p.Weight, do(fmt.Sprintf("for %s to win: give %s weight %d instead of %d in the scheduler's configuration (%s %d, %s %d)", second.Node, p.Plugin, to, p.Weight,
+			all = append(all, tip{to - p.Weight, again(in, "enabled", fmt.Sprintf("{name: %s, weight: %d}", p.Plugin, to), fmt.Sprintf("for %s to win: give %s weight %d instead of %d in the scheduler's configuration (%s %d, %s %d)", second.Node, p.Plugin, to, p.Weight,
 				second.Node, second.Total+(to-p.Weight)*q.Norm, first.Node, first.Total+(to-p.Weight)*p.Norm))})
 		case p.Weighted-q.Weighted > lead:
-			all = append(all, tip{100, do(fmt.Sprintf("for %s to win: disable %s for scoring (%s %d, %s %d)", second.Node, p.Plugin, second.Node, second.Total-q.Weighted, first.Node, first.Total-p.Weighted))})
+			all = append(all, tip{100, again(in, "disabled", fmt.Sprintf("{name: %s}", p.Plugin), fmt.Sprintf("for %s to win: disable %s for scoring (%s %d, %s %d)", second.Node, p.Plugin, second.Node, second.Total-q.Weighted, first.Node, first.Total-p.Weighted))})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b tip) int { return cmp.Compare(a.to, b.to) })
@@ -153,4 +153,11 @@ func tips(r journal.Ruled) []Fix {
 		out = append(out, t.fix)
 	}
 	return out
+}
+
+// again is a change of the scoring plugins of the profile, after which the Pod is made anew.
+func again(in In, list, item, say string) Fix {
+	return Fix{Say: say + ", and make the Pod anew",
+		Config: fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: %s\n  plugins:\n    score:\n      %s:\n      - %s", in.Pod.Spec.SchedulerName, list, item),
+		Run: []string{fmt.Sprintf(`kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=merge -p '{"spec":{"nodeName":null}}' -o json | kubectl replace --force -f -`, in.Ref.Namespace, in.Ref.Name)}}
 }

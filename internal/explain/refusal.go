@@ -22,13 +22,17 @@ func noNode(refusals []journal.NodeRefusal, in In) string {
 		return s
 	}
 	out := []string{"No node fits."}
-	if s := openDomains(refusals, in); s != "" {
-		out = append(out, s)
+	said := openDomains(refusals, in)
+	if said != "" {
+		out = append(out, said)
 	}
 	groups := map[string][]string{}
 	var order []string
 	spoken := 0
 	for _, r := range refusals {
+		if said != "" && r.Plugin == "PodTopologySpread" {
+			continue // the standing of the domains tells it
+		}
 		short := len(r.Short) > 0
 		if len(refusals) > mostSpoken && (!short || spoken == mostSpoken) {
 			key := strings.Join(r.Messages, ", ")

@@ -152,7 +152,7 @@ func ready(in In) *Answer {
 		a.Cause += " " + text
 	}
 	a.Facts = append(a.Facts, scoreboard(in, ruled)...)
-	a.Fixes = append(a.Fixes, tips(ruled)...)
+	a.Fixes = append(a.Fixes, tips(in, ruled)...)
 	for _, c := range containers(in.Pod) {
 		if c.status != nil && c.status.RestartCount > 0 && c.status.LastTerminationState.Terminated != nil {
 			a.Facts = append(a.Facts, fmt.Sprintf("container %s was restarted %d times, last after %s", c.spec.Name, c.status.RestartCount, exit(c, c.status.LastTerminationState.Terminated)))

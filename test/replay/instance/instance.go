@@ -148,6 +148,16 @@ func (i *Instance) StartRole(role string) error {
 // SchedulerConfig sets the configuration file of the scheduler's next start; empty takes it away.
 func (i *Instance) SchedulerConfig(path string) { i.o.Sched = path }
 
+// Output is what a process printed so far.
+func (i *Instance) Output(name string) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if c := i.children[name]; c != nil {
+		return c.output.String()
+	}
+	return ""
+}
+
 // Binary is the gantry under test.
 func (i *Instance) Binary() string { return i.o.Binary }
 

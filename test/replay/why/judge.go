@@ -23,6 +23,7 @@ type Answer struct {
 type Fix struct {
 	Say    string   `json:"say"`
 	Run    []string `json:"run"`
+	Config string   `json:"config"`
 	Proven bool     `json:"proven"`
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Options say how fixtures are run.
@@ -24,7 +26,7 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 		if i >= o.Remedies || s.Remedy {
 			break
 		}
-		if len(fix.Run) == 0 {
+		if len(fix.Run) == 0 && fix.Config == "" {
 			s.Tried = append(s.Tried, "no command: "+fix.Say)
 			continue
 		}
@@ -62,6 +64,15 @@ func try(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.Run(ctx, f.Setup); err != nil {
 		return err
+	}
+	if fix.Config != "" {
+		var c map[string]any
+		if err := yaml.Unmarshal([]byte(fix.Config), &c); err != nil {
+			return err
+		}
+		if err := w.configure(Step{Component: "scheduler", Config: c}); err != nil {
+			return err
+		}
 	}
 	for _, line := range fix.Run {
 		if out, err := w.Shell(ctx, line); err != nil {

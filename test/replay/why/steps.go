@@ -9,6 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
@@ -301,25 +305,69 @@ func (w *World) wait(ctx context.Context, object, until, within string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	err := instance.Poll(ctx, 50*time.Millisecond, func() error {
-		out, errs, code := w.Kubectl(ctx, append(append([]string{"get"}, split(object)...), "-o", "json")...)
-		if code != 0 {
-			if until == "deleted" && strings.Contains(errs, "NotFound") {
-				return nil
+	var last error // what was seen before the time ran out
+	err := instance.Poll(ctx, 30*time.Millisecond, func() error {
+		o, err := w.get(ctx, object)
+		switch {
+		case until == "deleted" && apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			if ctx.Err() == nil {
+				last = err
 			}
-			return errors.New(strings.TrimSpace(errs))
-		}
-		var o map[string]any
-		if err := json.Unmarshal([]byte(out), &o); err != nil {
 			return err
 		}
 		if ok, why := holds(o, until); !ok {
-			return fmt.Errorf("%s does not show %q: %s", object, until, why)
+			last = fmt.Errorf("%s does not show %q: %s", object, until, why)
+			return last
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrVoid, err)
+		return fmt.Errorf("%w within %s: %w", ErrVoid, d, errors.Join(last, context.Cause(ctx), errors.New(tail(w.Output("scheduler")))))
 	}
 	return nil
+}
+
+// get reads an object named as kubectl would have it: "pod/web", "deployment/web -n team-a".
+func (w *World) get(ctx context.Context, object string) (map[string]any, error) {
+	words := split(object)
+	kind, name, _ := strings.Cut(words[0], "/")
+	resource, ok := resources[kind]
+	if !ok {
+		return nil, fmt.Errorf("kind %q: add it to resources", kind)
+	}
+	var target dynamic.ResourceInterface = w.dynamic.Resource(resource)
+	if kind != "node" && kind != "pv" && kind != "namespace" && kind != "priorityclass" {
+		target = w.dynamic.Resource(resource).Namespace(words[len(words)-1])
+	}
+	o, err := target.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return o.Object, nil
+}
+
+func resource(group, version, plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
+}
+
+// resources are the kinds that fixtures wait for.
+var resources = map[string]schema.GroupVersionResource{
+	"pod": resource("", "v1", "pods"), "node": resource("", "v1", "nodes"), "service": resource("", "v1", "services"),
+	"pvc": resource("", "v1", "persistentvolumeclaims"), "persistentvolumeclaim": resource("", "v1", "persistentvolumeclaims"), "pv": resource("", "v1", "persistentvolumes"),
+	"deployment": resource("apps", "v1", "deployments"), "replicaset": resource("apps", "v1", "replicasets"), "statefulset": resource("apps", "v1", "statefulsets"),
+	"daemonset": resource("apps", "v1", "daemonsets"), "job": resource("batch", "v1", "jobs"), "cronjob": resource("batch", "v1", "cronjobs"),
+	"pdb": resource("policy", "v1", "poddisruptionbudgets"), "poddisruptionbudget": resource("policy", "v1", "poddisruptionbudgets"),
+	"podgroup": resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"), "priorityclass": resource("scheduling.k8s.io", "v1", "priorityclasses"),
+	"resourcequota": resource("", "v1", "resourcequotas"), "namespace": resource("", "v1", "namespaces"),
+}
+
+// tail is the end of what a process printed.
+func tail(s string) string {
+	const most = 1500
+	if len(s) > most {
+		s = "…" + s[len(s)-most:]
+	}
+	return s
 }

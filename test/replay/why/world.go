@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -20,10 +21,11 @@ import (
 // World is a control plane with nodes that are only objects.
 type World struct {
 	*instance.Instance
-	f      Fixture
-	client kubernetes.Interface
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	f       Fixture
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
 
 	mu       sync.Mutex
 	silent   map[string]bool // nodes whose heartbeat stopped
@@ -60,6 +62,9 @@ func (w *World) open(ctx context.Context) error {
 		return err
 	}
 	if w.client, err = kubernetes.NewForConfig(cfg); err != nil {
+		return err
+	}
+	if w.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
 		return err
 	}
 	if err := w.writeScheduler(w.f.Config.Scheduler); err != nil {
