@@ -28,7 +28,7 @@ type Flags struct {
 
 	shadow bool
 	elect  bool
-	set   *pflag.FlagSet
+	set    *pflag.FlagSet
 }
 
 // Add puts the flags into a set.
