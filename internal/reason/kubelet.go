@@ -25,4 +25,5 @@ const (
 	AdmitNodePorts    Code = "NodePorts"
 	AdmitTaint        Code = "TaintToleration"
 	AdmitUnexpected   Code = "UnexpectedAdmissionError"
+	NodeShutdown      Code = "NodeShutdown" // the node is shutting down
 )

@@ -1,0 +1,173 @@
+package logind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const (
+	login   = "org.freedesktop.login1"
+	manager = login + ".Manager"
+	systemd = "org.freedesktop.systemd1"
+	word    = "PrepareForShutdown"
+
+	loginPath   = dbus.ObjectPath("/org/freedesktop/login1")
+	systemdPath = dbus.ObjectPath("/org/freedesktop/systemd1")
+)
+
+// Options say where the service is.
+type Options struct {
+	Address string // of the bus; empty: DBUS_SYSTEM_BUS_ADDRESS, then unix:path=/run/dbus/system_bus_socket
+	ConfDir string // of the service's settings; /etc/systemd/logind.conf.d when empty
+}
+
+func (o Options) address() string {
+	if o.Address != "" {
+		return o.Address
+	}
+	if a := os.Getenv("DBUS_SYSTEM_BUS_ADDRESS"); a != "" {
+		return a
+	}
+	return "unix:path=/run/dbus/system_bus_socket"
+}
+
+// Session is a connection to the service.
+type Session struct {
+	o    Options
+	conn *dbus.Conn
+	once sync.Once
+}
+
+// Dial connects.
+func Dial(ctx context.Context, o Options) (*Session, error) {
+	conn, err := dbus.Connect(o.address(), dbus.WithContext(context.WithoutCancel(ctx)))
+	if err != nil {
+		return nil, fmt.Errorf("system bus %s: %w", o.address(), err)
+	}
+	return &Session{o: o, conn: conn}, nil
+}
+
+// Close ends the connection; locks that were taken over it stay until they are released.
+func (s *Session) Close() (err error) {
+	s.once.Do(func() { err = s.conn.Close() })
+	return err
+}
+
+func (s *Session) login() dbus.BusObject { return s.conn.Object(login, loginPath) }
+
+func (s *Session) property(ctx context.Context, name string) (v dbus.Variant, err error) {
+	err = s.login().CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, manager, name).Store(&v)
+	return v, err
+}
+
+// MaxDelay is InhibitDelayMaxUSec: how long a shutdown waits for those who hold a lock.
+func (s *Session) MaxDelay(ctx context.Context) (time.Duration, error) {
+	v, err := s.property(ctx, "InhibitDelayMaxUSec")
+	if err != nil {
+		return 0, fmt.Errorf("InhibitDelayMaxUSec of %s: %w", login, err)
+	}
+	n, ok := v.Value().(uint64)
+	if !ok {
+		return 0, fmt.Errorf("InhibitDelayMaxUSec of %s: unexpected type %s", login, v.Signature())
+	}
+	if n > math.MaxInt64/uint64(time.Microsecond) {
+		return math.MaxInt64, nil // infinity
+	}
+	return time.Duration(n) * time.Microsecond, nil
+}
+
+// Preparing is PreparingForShutdown.
+func (s *Session) Preparing(ctx context.Context) (bool, error) {
+	v, err := s.property(ctx, "PreparingForShutdown")
+	if err != nil {
+		return false, fmt.Errorf("PreparingForShutdown of %s: %w", login, err)
+	}
+	b, ok := v.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("PreparingForShutdown of %s: unexpected type %s", login, v.Signature())
+	}
+	return b, nil
+}
+
+// SetMaxDelay writes a drop-in of the service's configuration, with upstream's name so that the two do not pile up, and has the service read it.
+func (s *Session) SetMaxDelay(ctx context.Context, d time.Duration) error {
+	dir := s.o.ConfDir
+	if dir == "" {
+		dir = "/etc/systemd/logind.conf.d"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("# Kubelet logind override\n[Login]\nInhibitDelayMaxSec=%.0f\n", math.Ceil(d.Seconds()))
+	if err := os.WriteFile(filepath.Join(dir, "99-kubelet.conf"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	call := s.conn.Object(systemd, systemdPath).CallWithContext(ctx, systemd+".Manager.KillUnit", 0, "systemd-logind.service", "all", int32(syscall.SIGHUP))
+	if call.Err != nil {
+		return fmt.Errorf("reload systemd-logind: %w", call.Err)
+	}
+	return nil
+}
+
+// Hold takes a lock that delays a shutdown until it is released.
+func (s *Session) Hold(ctx context.Context) (release func() error, err error) {
+	var fd dbus.UnixFD
+	if err := s.login().CallWithContext(ctx, manager+".Inhibit", 0, "shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay").Store(&fd); err != nil {
+		return nil, fmt.Errorf("inhibit: %w", err)
+	}
+	return func() error { return syscall.Close(int(fd)) }, nil
+}
+
+// Signals says true when a shutdown begins and false when it is called off; it is closed when the connection ends, or with ctx.
+func (s *Session) Signals(ctx context.Context) (<-chan bool, error) {
+	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(manager), dbus.WithMatchMember(word), dbus.WithMatchObjectPath(loginPath)); err != nil {
+		return nil, fmt.Errorf("match %s: %w", word, err)
+	}
+	raw := make(chan *dbus.Signal, 10)
+	s.conn.Signal(raw)
+	out := make(chan bool)
+	go func() {
+		defer close(out)
+		defer s.conn.RemoveSignal(raw)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case sig, open := <-raw:
+				if !open {
+					return
+				}
+				begun, err := shutdownWord(sig)
+				if err != nil {
+					continue
+				}
+				select {
+				case out <- begun:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return out, nil
+}
+
+func shutdownWord(sig *dbus.Signal) (bool, error) {
+	if sig.Name != manager+"."+word || len(sig.Body) != 1 {
+		return false, errors.New("another signal")
+	}
+	b, ok := sig.Body[0].(bool)
+	if !ok {
+		return false, fmt.Errorf("%s carries a %T", word, sig.Body[0])
+	}
+	return b, nil
+}

@@ -1,0 +1,109 @@
+package logind_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/linux/logind"
+	"github.com/gantry-project/gantry/internal/linux/logind/logindfake"
+)
+
+func dial(t *testing.T) (*logindfake.Service, *logind.Session, string) {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := logindfake.Start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	conf := filepath.Join(dir, "logind.conf.d")
+	c, err := logind.Dial(t.Context(), logind.Options{Address: s.Address, ConfDir: conf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return s, c, conf
+}
+
+func TestMaxDelayIsReadAndRaised(t *testing.T) {
+	t.Parallel()
+	s, c, conf := dial(t)
+	s.OnLoad = func(s *logindfake.Service) { s.SetDelay(90_000_000) }
+	if d, err := c.MaxDelay(t.Context()); err != nil || d != 5*time.Second {
+		t.Fatal(d, err)
+	}
+	if err := c.SetMaxDelay(t.Context(), 90*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(conf, "99-kubelet.conf"))
+	if err != nil || !strings.Contains(string(raw), "[Login]\nInhibitDelayMaxSec=90\n") {
+		t.Errorf("%q %v", raw, err)
+	}
+	if d, err := c.MaxDelay(t.Context()); err != nil || d != 90*time.Second {
+		t.Error(d, err)
+	}
+	s.SetDelay(1<<64 - 1)
+	if d, err := c.MaxDelay(t.Context()); err != nil || d < 1<<62 {
+		t.Error(d, err)
+	}
+}
+
+func TestLockIsHeldUntilReleased(t *testing.T) {
+	t.Parallel()
+	s, c, _ := dial(t)
+	release, err := c.Hold(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, taken, changed := s.Locks()
+	if held != 1 || taken != 1 {
+		t.Fatal(held, taken)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	if held, _, _ := s.Locks(); held != 0 {
+		t.Error(held)
+	}
+}
+
+func TestWordOfAShutdown(t *testing.T) {
+	t.Parallel()
+	s, c, _ := dial(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	signals, err := c.Signals(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := c.Preparing(ctx); err != nil || p {
+		t.Error(p, err)
+	}
+	for _, begun := range []bool{true, false} {
+		if err := s.Say(begun); err != nil {
+			t.Fatal(err)
+		}
+		if got, open := <-signals; !open || got != begun {
+			t.Errorf("%v %v", got, open)
+		}
+	}
+	s.Sever()
+	if _, open := <-signals; open {
+		t.Error("a signal over a connection that is lost")
+	}
+	if ctx.Err() != nil {
+		t.Error("the loss is not seen")
+	}
+}
+
+func TestNoBus(t *testing.T) {
+	t.Parallel()
+	if _, err := logind.Dial(t.Context(), logind.Options{Address: "unix:path=/nowhere/bus"}); err == nil || !strings.Contains(err.Error(), "/nowhere/bus") {
+		t.Error(err)
+	}
+}
