@@ -1,0 +1,100 @@
+// Command schedperf measures schedulers with the shapes of Kubernetes' scheduler_perf and with the openb trace: in memory, and through an API server.
+//
+//	schedperf memory                      decisions of Gantry's judges without any API server
+//	schedperf openb -dir data/openb       the openb trace in memory, and grown to 100,000 nodes
+//	schedperf api -gantry build/bin/gantry     `gantry server` and `gantry scheduler` as two processes
+//	schedperf api -kubeconfig F -scheduler-name other -pid N   another scheduler on an API server that runs already
+//
+// Each prints a table and, with -o, keeps the figures as JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// options are the flags of all verbs.
+type options struct {
+	only       string
+	nodes      string
+	pods       int
+	shadow     bool
+	dir        string
+	grow       int
+	gantry     string
+	kubeconfig string
+	scheduler  string
+	pid        int
+	creators   int
+	config     string
+	out        string
+}
+
+func main() {
+	verb := "memory"
+	args := os.Args[1:]
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		verb, args = args[0], args[1:]
+	}
+	var o options
+	f := flag.NewFlagSet(verb, flag.ExitOnError)
+	f.StringVar(&o.only, "only", "", "shapes to run, comma separated (default: all)")
+	f.StringVar(&o.nodes, "nodes", "500,5000", "numbers of nodes")
+	f.IntVar(&o.pods, "pods", 0, "measured Pods (default: by shape)")
+	f.BoolVar(&o.shadow, "plain", false, "memory: ask every judge about every node, without columns and shared verdicts")
+	f.StringVar(&o.dir, "dir", os.Getenv("GANTRY_OPENB"), "openb: directory of the trace")
+	f.IntVar(&o.grow, "grow", 100000, "openb: nodes of the grown cluster; 0: none")
+	f.StringVar(&o.gantry, "gantry", "build/bin/gantry", "api: gantry to run")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "api: API server that runs already")
+	f.StringVar(&o.scheduler, "scheduler-name", "default-scheduler", "api: spec.schedulerName of the Pods")
+	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
+	f.IntVar(&o.creators, "creators", 16, "api: concurrent clients that create Pods")
+	f.StringVar(&o.config, "config", "", "api: KubeSchedulerConfiguration file of `gantry scheduler` (default: every node is scored)")
+	f.StringVar(&o.out, "o", "", "file for the figures as JSON")
+	_ = f.Parse(args)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := map[string]func(context.Context, options) ([]row, error){"memory": inMemory, "openb": openb, "api": throughAPI}[verb]
+	if run == nil {
+		fmt.Fprintf(os.Stderr, "schedperf: %q is not one of memory, openb, api\n", verb)
+		os.Exit(2)
+	}
+	rows, err := run(ctx, o)
+	fmt.Print(table(rows))
+	if err == nil && o.out != "" {
+		var raw []byte
+		if raw, err = json.MarshalIndent(rows, "", "  "); err == nil {
+			err = os.WriteFile(o.out, append(raw, '\n'), 0o644)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "schedperf:", err)
+		os.Exit(1)
+	}
+}
+
+// chosen are the shapes and sizes asked for.
+func (o options) chosen(each func(s shape, nodes int) error) error {
+	for _, size := range strings.Split(o.nodes, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return fmt.Errorf("-nodes: %w", err)
+		}
+		for _, s := range shapes {
+			if o.only != "" && !strings.Contains(","+o.only+",", ","+s.name+",") {
+				continue
+			}
+			if err := each(s, n); err != nil {
+				return fmt.Errorf("%s at %d nodes: %w", s.name, n, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/preempt"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// mind is Gantry's judges and a cluster in memory.
+type mind struct {
+	world  *snapshot.World
+	judges *place.Judges
+	boards place.Boards
+	memory *place.Memory // nil: plain
+}
+
+func newMind(plain bool) (*mind, error) {
+	j, err := plugins.Judges("default-scheduler", nil)
+	if err != nil {
+		return nil, err
+	}
+	m := &mind{world: snapshot.NewWorld(), judges: j}
+	if !plain {
+		m.memory = &place.Memory{}
+	}
+	return m, nil
+}
+
+func (m *mind) in(p *v1.Pod) place.In {
+	return place.In{Pod: p, World: m.world.Freeze(), Judges: m.judges, Boards: &m.boards, Memory: m.memory}
+}
+
+// decide makes one ruling and the fact for the journal, and assumes the Pod where it is to go; false when it fits nowhere.
+func (m *mind) decide(ctx context.Context, p *v1.Pod) (bool, error) {
+	r := place.One(ctx, m.in(p))
+	r.Fact()
+	if !r.Fits() {
+		if r.Failed() {
+			return false, r.End.AsError()
+		}
+		return false, nil
+	}
+	return true, m.world.Assume(p, r.Winner)
+}
+
+// evict decides for a Pod that others must leave for: a ruling, the search for victims, their leaving, the second ruling.
+func (m *mind) evict(ctx context.Context, p *v1.Pod) (bool, error) {
+	in := m.in(p)
+	in.State = place.NewState()
+	r := place.One(ctx, in)
+	if r.Fits() {
+		return true, m.world.Assume(p, r.Winner)
+	}
+	again := in
+	again.Memory = nil
+	choice, err := preempt.Search(ctx, preempt.In{In: again, Refused: r.Reader(), Percent: 10, Absolute: 100})
+	if err != nil || choice.Node == "" {
+		return false, err
+	}
+	for _, v := range choice.Victims {
+		m.world.RemovePod(v.UID)
+	}
+	return m.decide(ctx, p)
+}
+
+func inMemory(ctx context.Context, o options) ([]row, error) {
+	var rows []row
+	err := o.chosen(func(s shape, nodes int) error {
+		if s.apiOnly != "" || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r, err := s.inMemory(ctx, o, nodes)
+		if err == nil {
+			rows = append(rows, r)
+			fmt.Fprint(os.Stderr, table(rows[len(rows)-1:]))
+		}
+		return err
+	})
+	return rows, err
+}
+
+func (s *shape) inMemory(ctx context.Context, o options, nodes int) (row, error) {
+	m, err := newMind(o.shadow)
+	if err != nil {
+		return row{}, err
+	}
+	for i := range nodes {
+		m.world.SetNode(s.makeNode(i))
+	}
+	if s.init != nil {
+		for i := range s.init(nodes) {
+			p := s.makeInit(i)
+			if len(p.Spec.SchedulingGates) > 0 {
+				continue
+			}
+			if _, err := m.decide(ctx, p); err != nil {
+				return row{}, err
+			}
+		}
+	}
+	n := s.measured(nodes)
+	if o.pods > 0 {
+		n = o.pods
+	}
+	r := row{Case: s.name, Nodes: nodes, Pods: n}
+	decide := m.decide
+	if s.evicts {
+		decide = m.evict
+	}
+	each := make([]time.Duration, 0, n)
+	begin, cpu := time.Now(), ownCPU()
+	for i := range n {
+		p := s.makeMeasured(i, nodes)
+		if s.churn && i%200 == 0 { // a node comes and goes, as once a second at 200 Pods/s
+			m.world.SetNode(s.makeNode(nodes))
+			if i%400 == 0 {
+				m.world.RemoveNode(nodeName(nodes))
+			}
+		}
+		from := time.Now()
+		ok, err := decide(ctx, p)
+		if err != nil {
+			return row{}, err
+		}
+		each = append(each, time.Since(from))
+		if ok {
+			r.Placed++
+		}
+	}
+	r.took(each, time.Since(begin), ownCPU()-cpu)
+	r.RSS = ownRSS()
+	return r, nil
+}
