@@ -193,10 +193,11 @@ func (n *nodeRole) build() (*parts, error) {
 		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
 		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		HostIPs:   func() []string { return []string{p.nodeIP} },
+		Plugins:   n.plugins,
 		Resources: n.resources(tree),
 		Journal:   api.sink(),
 		Rules:     podRules(),
-		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Probing: n.engine.client.Probing(), Meter: api.meter},
+		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter},
 	})
 	if err != nil {
 		return nil, err

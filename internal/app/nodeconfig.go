@@ -16,6 +16,8 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cri"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
 // configFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins with kubelet-.
@@ -103,6 +105,12 @@ func hostFits(c *kubeletconfig.KubeletConfiguration) error {
 		return withFix(fmt.Errorf("oomScoreAdj %s: %w", want, err), "run as root, or leave oomScoreAdj out")
 	}
 	return nil
+}
+
+// diskOf measures the file system that a path is on.
+func diskOf(path string) (image.Disk, error) {
+	d, err := proc.StatFS(path)
+	return image.Disk{Capacity: int64(d.CapacityBytes), Available: int64(d.AvailableBytes)}, err
 }
 
 // servingFields puts what the configuration says of TLS onto the kubelet's port.

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
-	"github.com/gantry-project/gantry/internal/kubelet/image/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
 	"github.com/gantry-project/gantry/internal/kubelet/intake/mirror"
 	"github.com/gantry-project/gantry/internal/kubelet/observe"
@@ -35,7 +35,9 @@ import (
 type Kubelet struct {
 	o           Options
 	broadcaster record.EventBroadcaster // nil when Options.Recorder was given
+	recorder    record.EventRecorder
 	events      *events.Recorder
+	images      imageParts
 	node        *node
 	cluster     *podexec.APICluster
 	watcher     *observe.Watcher
@@ -66,7 +68,10 @@ func New(o Options) (*Kubelet, error) {
 	if recorder == nil {
 		k.broadcaster, recorder = broadcaster(o.NodeName)
 	}
-	k.events = events.New(recorder)
+	k.recorder, k.events = recorder, events.New(recorder)
+	if k.images, err = newImageParts(o); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	k.statuses = patch.New(o.Client, o.Journal)
 	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed, Listed: o.Ports.Meter.Listed, Connected: o.Ports.Meter.Connected})
 	to := mirror.Statuses(k.statuses)
@@ -95,7 +100,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	})
 	hands := podexec.New(podexec.Deps{
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Users: k.users, Seen: k.watcher,
-		Puller: pull.New(pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls()}),
+		Puller: k.puller(ctx),
 		HTTP:   hookClient(), Events: k.events, Journal: o.Journal,
 		Node: podexec.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(), ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,

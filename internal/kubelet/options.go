@@ -12,6 +12,8 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
 	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
@@ -37,6 +39,7 @@ type Options struct {
 	Resources   resource.Options
 	Recorder    record.EventRecorder // nil: events go to the API
 	Journal     journal.Sink         // nil: no journal
+	Plugins     credentials.Files    // of credential providers
 	Rules       static.Rules         // of the API for Pods; required when the configuration names static Pods
 	Standalone  bool                 // there is no API server: Client is never waited for
 }
@@ -45,12 +48,13 @@ type Options struct {
 type Ports struct {
 	Cgroups     Cgroups
 	Mounts      volume.Mounts
-	Probing     internalapi.RuntimeService // for exec probes, which the journal keeps apart; Options.Runtime when nil
-	Dial        dial.Func                  // opens connections of network probes; nil dials the network
-	Capacity    func() v1.ResourceList     // of the node; nil takes the Node object's
-	Allocatable func() v1.ResourceList     // of the node; nil takes the Node object's
-	LocalNode   func() *v1.Node            // this node as long as the API has not told of it; nil: not known
-	Meter       *metrics.Metrics           // counts what is done; nil: nobody counts
+	Probing     internalapi.RuntimeService            // for exec probes, which the journal keeps apart; Options.Runtime when nil
+	Dial        dial.Func                             // opens connections of network probes; nil dials the network
+	Capacity    func() v1.ResourceList                // of the node; nil takes the Node object's
+	Disk        func(path string) (image.Disk, error) // of the file system path is on; nil: images are never collected
+	Allocatable func() v1.ResourceList                // of the node; nil takes the Node object's
+	LocalNode   func() *v1.Node                       // this node as long as the API has not told of it; nil: not known
+	Meter       *metrics.Metrics                      // counts what is done; nil: nobody counts
 }
 
 // Cgroups holds the cgroup tree.

@@ -45,6 +45,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.pool.Start(ctx)
 	side(func() { _ = k.watcher.Run(ctx) }) // ends with ctx
 	side(func() { k.sweeps(ctx) })
+	side(func() { k.collectImages(ctx) })
 	k.listen(ctx, side)
 	<-ctx.Done()
 	k.pool.Wait()

@@ -81,3 +81,12 @@ func (b BackOff) Failed(now time.Time, first, longest time.Duration, cause strin
 	}
 	return BackOff{Delay: delay, Until: now.Add(delay), Error: cause}
 }
+
+// Full is an image's name with registry, path and tag or digest, as runtimes list it: busybox is docker.io/library/busybox:latest.
+func Full(name string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return "", err
+	}
+	return reference.TagNameOnly(named).String(), nil
+}

@@ -25,16 +25,14 @@ type flight struct {
 
 type pulled struct {
 	ref   string
+	used  *image.Credential
 	bytes uint64
 	took  time.Duration // the pull itself, without waiting for its turn
 }
 
 // fly joins the pull of the image with these credentials, or starts it.
 func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (pulled, error) {
-	creds, bad := image.Credentials(spec.Image, t.Secrets)
-	for _, err := range bad {
-		klog.FromContext(ctx).Error(err, "Pull secret not used", "pod", klog.KObj(t.Pod), "image", spec.Image)
-	}
+	creds := p.credentials(ctx, t, spec)
 	key := flightKey(spec, creds)
 
 	p.mu.Lock()
@@ -44,7 +42,7 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		f = &flight{key: key, done: make(chan struct{}), cancel: cancel}
 		p.flights[key] = f
-		go p.run(own, f, spec, func() (string, error) { return p.attempts(own, spec, creds, t.Sandbox) })
+		go p.run(own, f, spec, func() (string, *image.Credential, error) { return p.attempts(own, spec, creds, t.Sandbox) })
 	}
 	f.waiting++
 	p.mu.Unlock()
@@ -65,13 +63,16 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 	return pulled{}, ctx.Err()
 }
 
-func (p *Puller) run(ctx context.Context, f *flight, spec *runtimeapi.ImageSpec, pull func() (string, error)) {
+func (p *Puller) run(ctx context.Context, f *flight, spec *runtimeapi.ImageSpec, pull attempt) {
 	defer f.cancel()
-	f.got, f.err = p.inTurn(ctx, pull)
-	if f.err == nil {
-		if s, err := p.d.Images.ImageStatus(ctx, spec, false); err == nil {
-			f.got.bytes = s.GetImage().GetSize()
+	if f.err = p.note(spec.Image); f.err == nil {
+		f.got, f.err = p.inTurn(ctx, pull)
+		if f.err == nil {
+			if s, err := p.d.Images.ImageStatus(ctx, spec, false); err == nil {
+				f.got.bytes = s.GetImage().GetSize()
+			}
 		}
+		p.noted(ctx, spec.Image, f)
 	}
 	p.mu.Lock()
 	if p.flights[f.key] == f {
@@ -81,7 +82,27 @@ func (p *Puller) run(ctx context.Context, f *flight, spec *runtimeapi.ImageSpec,
 	close(f.done)
 }
 
-func (p *Puller) inTurn(ctx context.Context, pull func() (string, error)) (pulled, error) {
+// note tells the records that a pull begins: should the kubelet end now, the image is still known to be its own.
+func (p *Puller) note(name string) error {
+	if p.d.Records == nil {
+		return nil
+	}
+	return p.d.Records.Begin(name)
+}
+
+func (p *Puller) noted(ctx context.Context, name string, f *flight) {
+	if p.d.Records == nil {
+		return
+	}
+	if err := p.d.Records.End(name, f.got.ref, f.got.used); err != nil {
+		klog.FromContext(ctx).Error(err, "Record of a pull not written; Pods have to prove their right to the image", "image", name)
+	}
+}
+
+// attempt pulls and returns the image's reference and the credentials that worked, nil when there were none.
+type attempt func() (string, *image.Credential, error)
+
+func (p *Puller) inTurn(ctx context.Context, pull attempt) (pulled, error) {
 	if p.slots != nil {
 		select {
 		case p.slots <- struct{}{}:
@@ -91,20 +112,24 @@ func (p *Puller) inTurn(ctx context.Context, pull func() (string, error)) (pulle
 		}
 	}
 	start := time.Now()
-	ref, err := pull()
-	return pulled{ref: ref, took: time.Since(start)}, err
+	ref, used, err := pull()
+	return pulled{ref: ref, used: used, took: time.Since(start)}, err
 }
 
 // attempts tries the credentials in turn, or none when there are none.
-func (p *Puller) attempts(ctx context.Context, spec *runtimeapi.ImageSpec, creds []image.Credential, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+func (p *Puller) attempts(ctx context.Context, spec *runtimeapi.ImageSpec, creds []image.Credential, sandbox *runtimeapi.PodSandboxConfig) (string, *image.Credential, error) {
+	if !p.rate.TryAccept() {
+		return "", nil, errors.New("pull QPS exceeded")
+	}
 	if len(creds) == 0 {
-		return p.d.Images.PullImage(ctx, spec, nil, sandbox)
+		ref, err := p.d.Images.PullImage(ctx, spec, nil, sandbox)
+		return ref, nil, err
 	}
 	var failures []error
-	for _, c := range creds {
+	for i, c := range creds {
 		ref, err := p.d.Images.PullImage(ctx, spec, c.Auth, sandbox)
 		if err == nil {
-			return ref, nil
+			return ref, &creds[i], nil
 		}
 		failures = append(failures, err)
 		if ctx.Err() != nil {
@@ -112,9 +137,9 @@ func (p *Puller) attempts(ctx context.Context, spec *runtimeapi.ImageSpec, creds
 		}
 	}
 	if len(failures) == 1 {
-		return "", failures[0]
+		return "", nil, failures[0]
 	}
-	return "", errors.Join(failures...)
+	return "", nil, errors.Join(failures...)
 }
 
 // flightKey keeps apart what must not be shared: another Pod's right to an image is not ours.

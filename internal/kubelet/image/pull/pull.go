@@ -16,7 +16,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/image"
@@ -34,11 +36,27 @@ type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
+// Node has credentials beside those of Pods' secrets; credentials.Providers is one.
+type Node interface {
+	Credentials(ctx context.Context, image string, pod *v1.Pod) ([]image.Credential, []error)
+}
+
+// Records remember who may use which image; record.Book is one.
+type Records interface {
+	MayUse(ctx context.Context, name, id string, credentials func() []image.Credential) bool
+	Begin(name string) error
+	End(name, id string, used *image.Credential) error
+}
+
 // Deps is what a Puller works with.
 type Deps struct {
 	Images      Runtime
 	Recorder    Recorder
 	Journal     journal.Sink
+	Node        Node          // nil: there are no credentials but those of secrets
+	Records     Records       // nil: an image that is there is for everybody
+	QPS         float32       // pulls per second in the long run (registryPullQPS); one too many fails with "pull QPS exceeded"; 0 is no bound
+	Burst       int           // pulls at once (registryBurst)
 	MaxParallel int           // pulls side by side, first come first served; 1 is upstream's default (serializeImagePulls), 0 is no bound
 	FirstDelay  time.Duration // back-off after a failed pull; 10 s when 0
 	MaxDelay    time.Duration // 300 s when 0
@@ -70,6 +88,7 @@ func (f *Failed) Unwrap() error { return f.Refusal }
 type Puller struct {
 	d     Deps
 	slots chan struct{} // nil without a bound
+	rate  flowcontrol.PassiveRateLimiter
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -85,7 +104,11 @@ type failureKey struct {
 func New(d Deps) *Puller {
 	d.FirstDelay = cmp.Or(d.FirstDelay, image.FirstDelay)
 	d.MaxDelay = cmp.Or(d.MaxDelay, image.MaxDelay)
-	p := &Puller{d: d, flights: map[string]*flight{}, failed: map[failureKey]image.BackOff{}}
+	rate := flowcontrol.NewFakeAlwaysRateLimiter()
+	if d.QPS > 0 {
+		rate = flowcontrol.NewTokenBucketRateLimiter(d.QPS, d.Burst)
+	}
+	p := &Puller{d: d, rate: rate, flights: map[string]*flight{}, failed: map[failureKey]image.BackOff{}}
 	if d.MaxParallel > 0 {
 		p.slots = make(chan struct{}, d.MaxParallel)
 	}
@@ -113,7 +136,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) {
 		detail := fmt.Sprintf("Failed to inspect image %q: %v", name, err)
 		return "", p.refuse(t, &reason.Refusal{Code: reason.ImageInspectError, Detail: detail, Fix: "look at the container runtime's log"}, "InspectFailed", time.Time{})
 	}
-	switch image.Decide(t.policy, found.GetImage().GetId() != "") {
+	switch image.Decide(t.policy, p.usable(ctx, t, spec, found.GetImage().GetId())) {
 	case image.Use:
 		t.present(found.GetImage().GetSize())
 		return found.GetImage().GetId(), nil
@@ -125,6 +148,27 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) {
 		}, string(reason.ErrImageNeverPull), time.Time{})
 	}
 	return p.pull(ctx, t, spec)
+}
+
+// usable tells whether the image is there and the Pod may use it without asking the registry.
+func (p *Puller) usable(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec, id string) bool {
+	if id == "" || p.d.Records == nil || t.policy == v1.PullAlways {
+		return id != ""
+	}
+	return p.d.Records.MayUse(ctx, spec.Image, id, func() []image.Credential { return p.credentials(ctx, t, spec) })
+}
+
+// credentials are the Pod's, then the node's. What cannot be read is left out, as upstream does.
+func (p *Puller) credentials(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) []image.Credential {
+	out, bad := image.Credentials(spec.Image, t.Secrets)
+	if p.d.Node != nil {
+		more, errs := p.d.Node.Credentials(ctx, spec.Image, t.Pod)
+		out, bad = append(out, more...), append(bad, errs...)
+	}
+	for _, err := range bad {
+		klog.FromContext(ctx).Error(err, "Credentials not used", "pod", klog.KObj(t.Pod), "image", spec.Image)
+	}
+	return out
 }
 
 // Forget drops what is remembered about a Pod's failed pulls.
