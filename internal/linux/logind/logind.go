@@ -120,6 +120,9 @@ func (s *Session) SetMaxDelay(ctx context.Context, d time.Duration) error {
 
 // Hold takes a lock that delays a shutdown until it is released.
 func (s *Session) Hold(ctx context.Context) (release func() error, err error) {
+	// Not given up half way: the answer carries a descriptor that somebody has to close.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
 	var fd dbus.UnixFD
 	if err := s.login().CallWithContext(ctx, manager+".Inhibit", 0, "shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay").Store(&fd); err != nil {
 		return nil, fmt.Errorf("inhibit: %w", err)
