@@ -59,7 +59,8 @@ type Kill struct {
 	Cause    string        // for the journal
 	Hook     bool          // run preStop
 	Last     bool          // the Pod ends with it
-	Again    bool          // it is to be started again however it ends
+	Again    bool          // it is started again however it ends
+	Held     bool          // it would be started again, but its back-off has time left
 }
 
 // Stop stops containers side by side.

@@ -128,6 +128,9 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 		}
 		if ok, carry := in.Limits.afterSick(c, in.Seen.Previous(c), in.Now); ok {
 			then = append(then, Start{Name: m.Name, Kind: m.Kind, Attempt: c.Attempt + 1, Sandbox: box.ID, CrashDelay: carry})
+			kills[len(kills)-1].Again = true
+		} else {
+			kills[len(kills)-1].Held = true
 		}
 	}
 	return kills, then

@@ -33,7 +33,11 @@ func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 		}
 	}
 	for _, c := range resizes(in, s.Phase) {
-		out = append(out, dated(in, c))
+		c = dated(in, c)
+		if c.LastProbeTime.IsZero() {
+			c.LastProbeTime = c.LastTransitionTime
+		}
+		out = append(out, c)
 	}
 	all := containersReady(in, s, phase)
 	for _, c := range []v1.PodCondition{

@@ -103,6 +103,9 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	case c.State == podplan.Exited && waits && in.End == nil:
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
+	case c.State == podplan.Exited && c.Again && in.End == nil && !podplan.Restarts(in.Pod, m, c.Exit.Code):
+		st.State.Waiting = &v1.ContainerStateWaiting{Reason: creating} // the API takes no container back that was shown to have ended for good
+		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
 	case c.State == podplan.Exited:
 		st.State.Terminated = in.ended(c)
 		st.Ready = m.Kind == podplan.Init && c.Exit.Code == 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 	w.learn(ctx, wish, &in)
 	w.refresh(ctx, in)
 	plan := podplan.Next(in)
+	w.life.ends.health = in.Health
 	w.life.waits = w.waiting(in, plan)
 	w.tellStatus(in, wish)
 	if w.life.size.settled {
@@ -93,12 +95,21 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 	}
 	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() {
 		f.AllStopped = in.Now
+		w.life.ends.late = endedByNode(*in) || w.life.ends.last
 		close(w.rest)
 		w.show(in.Pod)
 		w.pool.settle() // it leaves room
 		w.pool.ringWaiting()
 	}
 	in.Facts = *f
+}
+
+// endedByNode tells whether a Pod whose work is done had sidecars that the kubelet stopped.
+func endedByNode(in podplan.In) bool {
+	end := podplan.Ending(in)
+	return end != nil && end.Cause == podplan.Finished && slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool {
+		return m.Kind == podplan.Sidecar && in.Seen.Latest(m.Name) != nil
+	})
 }
 
 // accept admits the Pod, unless an older one holds its name. A Pod that was admitted before this kubelet began is not asked again.

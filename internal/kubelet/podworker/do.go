@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 // do has a plan carried out in a goroutine of its own and listens to the bell meanwhile: a tighter wish interrupts it, anything new is told.
 func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 	w.put(plan.Fact())
+	w.turn(plan.Do)
+	defer func() { w.life.ends.turning = nil }()
 	if worked := w.pool.d.Worked; worked != nil {
 		begun := time.Now()
 		defer func() { worked(operation(wish, plan), time.Since(begun)) }()
@@ -35,6 +38,7 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 			w.life.fresh = w.life.fresh && r.touchedNothing()
 			clear(w.life.hooking)
 			w.account(ctx, r)
+			w.backedOff(job.Pod, r.done)
 			w.sized(job.Pod, r.done)
 			return
 		case <-w.bell:
@@ -162,6 +166,58 @@ func (w *worker) sized(p *v1.Pod, done []podplan.Action) {
 	}
 }
 
+// turn notes which running containers a plan stops to start them again. Their end is not shown: the API takes no container of a Pod with restartPolicy OnFailure
+// back that it was shown to have ended with 0.
+func (w *worker) turn(actions []podplan.Action) {
+	w.life.ends.turning = map[string]podplan.Container{}
+	for _, a := range actions {
+		stop, ok := a.(podplan.Stop)
+		if !ok {
+			continue
+		}
+		for _, k := range stop.Kills {
+			for _, c := range w.life.seen.Containers {
+				if k.Again && c.ID == k.ID && c.State == podplan.Running {
+					w.life.ends.turning[c.ID] = c
+				}
+			}
+		}
+	}
+}
+
+// asTheyRan is what was seen, with containers that are being started again as they ran.
+func (w *worker) asTheyRan(in podplan.In) podplan.In {
+	if len(w.life.ends.turning) == 0 {
+		return in
+	}
+	in.Seen.Containers, in.Health = slices.Clone(in.Seen.Containers), maps.Clone(in.Health)
+	for i, c := range in.Seen.Containers {
+		next := in.Seen.Latest(c.Name)
+		followed := next.ID != c.ID && next.State != podplan.Created && !w.life.hooking[c.Name]
+		if ran, ok := w.life.ends.turning[c.ID]; ok && c.State == podplan.Exited && !followed {
+			in.Seen.Containers[i] = ran
+			in.Health[c.Name] = w.life.ends.health[c.Name]
+		}
+	}
+	return in
+}
+
+// backedOff tells of containers that were stopped and whose successors have to wait.
+func (w *worker) backedOff(p *v1.Pod, done []podplan.Action) {
+	for _, a := range done {
+		stop, ok := a.(podplan.Stop)
+		if !ok {
+			continue
+		}
+		for _, k := range stop.Kills {
+			if k.Held {
+				w.life.ends.held[k.ID] = true
+				w.pool.d.Events.BackOff(p, k.Name, podplan.FullName(p))
+			}
+		}
+	}
+}
+
 // stopped notes what the next looks have to know of containers that a plan has stopped.
 func (w *worker) stopped(kills []podplan.Kill) {
 	w.life.ends.last = slices.ContainsFunc(kills, func(k podplan.Kill) bool { return k.Last })
@@ -222,7 +278,7 @@ func (w *worker) glance(ctx context.Context, wish *Wish) {
 	if err := w.look(ctx); err != nil {
 		return
 	}
-	in := w.in(wish, time.Now())
+	in := w.asTheyRan(w.in(wish, time.Now()))
 	w.life.ends.self = false
 	if podplan.Ending(in) != nil && !in.Seen.Alive() {
 		return // the last status follows at once

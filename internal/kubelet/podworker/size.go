@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -199,7 +200,7 @@ func (w *worker) progress(in podplan.In) {
 	if !z.running {
 		return
 	}
-	if t, failed := in.Tries[podplan.ResizeTry]; failed && z.failure != t.Refusal.Detail {
+	if t, failed := in.Tries[podplan.ResizeTry]; failed && letters(z.failure) != letters(t.Refusal.Detail) {
 		z.failure = t.Refusal.Detail
 		w.pool.d.Events.Pod(in.Pod, v1.EventTypeWarning, "ResizeError", resizeText("error", in.Pod, z.granted.Generation, z.failure))
 	}
@@ -208,6 +209,16 @@ func (w *worker) progress(in podplan.In) {
 		w.pool.d.Events.Pod(in.Pod, v1.EventTypeNormal, "ResizeCompleted", resizeText("completed", in.Pod, z.granted.Generation, ""))
 		z.settled = true
 	}
+}
+
+// letters is a text without its numbers: what is in use changes from try to try and is no news.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // sizes is what the status says about sizes.

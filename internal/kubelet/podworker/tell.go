@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -53,8 +54,12 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 		return // nothing is known yet
 	}
 	end := podplan.Ending(in)
+	facts := w.life.facts
+	if w.life.ends.late {
+		facts.AllStopped, w.life.ends.late = time.Time{}, false
+	}
 	s := podstatus.Generate(podstatus.In{
-		Pod: in.Pod, Seen: in.Seen, Facts: w.life.facts, End: end, Health: in.Health, Waiting: w.life.waits,
+		Pod: in.Pod, Seen: in.Seen, Facts: facts, End: end, Health: in.Health, Waiting: w.life.waits,
 		Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now, Sizes: w.life.size.sizes(in),
 	})
 	w.changes(in.Pod.Status, s)
@@ -133,11 +138,21 @@ func (w *worker) say(in podplan.In, plan podplan.Plan) {
 			continue
 		}
 		w.put(f)
-		if b, ok := f.(journal.BackingOff); ok {
+		if b, ok := f.(journal.BackingOff); ok && !w.toldAtStop(in, b.Container) {
 			w.pool.d.Events.BackOff(in.Pod, b.Container, podplan.FullName(in.Pod))
 		}
 	}
 	w.life.said = said
+}
+
+// toldAtStop tells whether the event of a container's back-off came when it was stopped.
+func (w *worker) toldAtStop(in podplan.In, container string) bool {
+	c := in.Seen.Latest(container)
+	if c == nil || !w.life.ends.held[c.ID] {
+		return false
+	}
+	delete(w.life.ends.held, c.ID)
+	return true
 }
 
 // changes states what changed between two statuses.

@@ -64,8 +64,13 @@ type life struct {
 // ends is what is known of how containers came to end.
 type ends struct {
 	self  bool            // this very look found that the last of them have ended by themselves
-	last  bool            // the Pod's last container was stopped for its health: its end needs no status of its own
+	last  bool            // the Pod's last container was stopped for its health
+	late  bool            // the last phase is told only after this very look: what the kubelet itself stopped is shown to have ended first
 	again map[string]bool // ids of containers that were stopped to be started again however they end
+	held  map[string]bool // ids of containers of which it was told that they back off, when they were stopped
+
+	turning map[string]podplan.Container // what the plan under way stops and starts again, by id, as it ran
+	health  map[string]podplan.Health    // of the last decision
 }
 
 func newWorker(p *Pool, n Wish) *worker {
@@ -73,7 +78,7 @@ func newWorker(p *Pool, n Wish) *worker {
 		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
 		ref:  journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
 		bell: make(chan struct{}, 1), rest: make(chan struct{}),
-		life: life{tries: map[string]podplan.Try{}, ends: ends{again: map[string]bool{}}, hooking: map[string]bool{}, said: map[string]bool{}},
+		life: life{tries: map[string]podplan.Try{}, ends: ends{again: map[string]bool{}, held: map[string]bool{}}, hooking: map[string]bool{}, said: map[string]bool{}},
 	}
 	w.wish.Store(&n)
 	w.seen = View{Pod: n.Pod, Source: n.Source}

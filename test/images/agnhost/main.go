@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// modes by name; each returns the exit code. Servers exit 0 on TERM, as the original does.
+// modes by name; each returns the exit code. netexec exits 0 on TERM; the plain servers leave TERM to the Go runtime, which as process 1 exits 2: so does the original.
 var modes = map[string]func(args []string) int{
 	"pause":                pause,
 	"netexec":              netexec,
-	"test-webserver":       untilTerm(testWebserver),
+	"test-webserver":       testWebserver,
 	"serve-hostname":       untilTerm(serveHostname),
-	"liveness":             untilTerm(liveness),
-	"grpc-health-checking": untilTerm(grpcHealth),
+	"liveness":             liveness,
+	"grpc-health-checking": grpcHealth,
 	"exit":                 untilTerm(exit),
 	"signals":              signals,
 	"ignore-term":          ignoreTerm,

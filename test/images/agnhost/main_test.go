@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestServersExitCleanlyOnTerm(t *testing.T) {
-	for _, args := range [][]string{{"netexec", "--http-port=0", "--udp-port=0"}, {"grpc-health-checking", "--port=0", "--http-port=0"}, {"exit", "3", "1h"}} {
+	for _, args := range [][]string{{"netexec", "--http-port=0", "--udp-port=0"}, {"exit", "3", "1h"}} {
 		t.Run(args[0], func(t *testing.T) {
 			p := exec.CommandContext(t.Context(), os.Args[0], args...)
 			p.Env = append(os.Environ(), asProgram+"=1")
