@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -25,6 +26,7 @@ type flight struct {
 
 type pulled struct {
 	ref   string
+	id    string // as the runtime lists it; ref may be another name of it
 	used  *image.Credential
 	bytes uint64
 	took  time.Duration // the pull itself, without waiting for its turn
@@ -69,7 +71,7 @@ func (p *Puller) run(ctx context.Context, f *flight, spec *runtimeapi.ImageSpec,
 		f.got, f.err = p.inTurn(ctx, pull)
 		if f.err == nil {
 			if s, err := p.d.Images.ImageStatus(ctx, spec, false); err == nil {
-				f.got.bytes = s.GetImage().GetSize()
+				f.got.id, f.got.bytes = s.GetImage().GetId(), s.GetImage().GetSize()
 			}
 		}
 		p.noted(ctx, spec.Image, f)
@@ -94,7 +96,7 @@ func (p *Puller) noted(ctx context.Context, name string, f *flight) {
 	if p.d.Records == nil {
 		return
 	}
-	if err := p.d.Records.End(name, f.got.ref, f.got.used); err != nil {
+	if err := p.d.Records.End(name, cmp.Or(f.got.id, f.got.ref), f.got.used); err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a pull not written; Pods have to prove their right to the image", "image", name)
 	}
 }
