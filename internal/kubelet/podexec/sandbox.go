@@ -124,6 +124,8 @@ func (c *call) linuxSandbox(ctx context.Context) (*runtimeapi.LinuxPodSandboxCon
 		Sysctls:         map[string]string{},
 		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces(c.pod)},
 	}
+	l.Resources = ownResources(c.pod, o) // runtimes that make a machine of its own for the Pod need both before there is a container
+	l.Overhead = overhead(c.pod, o)
 	s := l.SecurityContext
 	s.NamespaceOptions.UsernsOptions = users
 	s.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}

@@ -1,0 +1,44 @@
+package admit_test
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/admit"
+)
+
+func TestSecurity(t *testing.T) {
+	yes, strict := true, v1.SupplementalGroupsPolicyStrict
+	profile := func(kind v1.AppArmorProfileType) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: kind}} }
+	}
+	own := func(p *v1.Pod) {
+		p.Spec.Containers = []v1.Container{{Name: "c", SecurityContext: &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}}}}
+	}
+	only := func(p *v1.Pod) { p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict} }
+	able := node()
+	able.Status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &yes}
+	const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
+	for _, c := range []struct {
+		name         string
+		in           admit.In
+		code, detail string
+	}{
+		{"profile, host has AppArmor", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeRuntimeDefault)), AppArmor: true}, "", ""},
+		{"profile of the Pod, host has none", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeRuntimeDefault))}, "AppArmor", noAppArmor},
+		{"profile of a container, host has none", admit.In{Pod: pod(own)}, "AppArmor", noAppArmor},
+		{"unconfined", admit.In{Pod: pod(profile(v1.AppArmorProfileTypeUnconfined))}, "", ""},
+		{"no profile", admit.In{Pod: pod(nil)}, "", ""},
+		{"strict groups, runtime can", admit.In{Pod: pod(only), Node: able}, "", ""},
+		{"strict groups, runtime cannot", admit.In{Pod: pod(only), Node: node()}, "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"},
+	} {
+		no := admit.Admit(c.in)
+		switch {
+		case c.code == "" && no != nil:
+			t.Errorf("%s: %v", c.name, no)
+		case c.code != "" && (no == nil || string(no.Code) != c.code || no.Detail != c.detail):
+			t.Errorf("%s: %v", c.name, no)
+		}
+	}
+}
