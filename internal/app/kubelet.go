@@ -2,25 +2,18 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
-	"github.com/gantry-project/gantry/internal/kubelet/serve"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // nodeServing serves the kubelet's port with the instance's certificate and asks the API server who may do what.
-func nodeServing(client kubernetes.Interface, files *pki.Files, c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
+func nodeServing(p *place, client kubernetes.Interface, files *pki.Files, c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
 	pair, ca := files.NodeServing, files.CA.Cert
 	if c.TLSCertFile != "" {
 		pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
@@ -28,27 +21,7 @@ func nodeServing(client kubernetes.Interface, files *pki.Files, c *kubeletconfig
 	if c.Authentication.X509.ClientCAFile != "" {
 		ca = c.Authentication.X509.ClientCAFile
 	}
-	conf, err := serving(pair, ca)
-	if err != nil {
-		return nodeTLS{}, err
-	}
-	if err := servingFields(conf, c); err != nil {
-		return nodeTLS{}, err
-	}
-	return delegated(client, conf, c), nil
-}
-
-func delegated(client kubernetes.Interface, conf *tls.Config, c *kubeletconfig.KubeletConfiguration) nodeTLS {
-	o := serve.Options{TLS: conf}
-	d := serve.Delegation{
-		Client: client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
-		AllowTTL: c.Authorization.Webhook.CacheAuthorizedTTL.Duration, DenyTTL: c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
-	}
-	if conf.ClientCAs != nil {
-		d.ClientCA = func() (*x509.CertPool, bool) { return conf.ClientCAs, true }
-	}
-	o.Authenticator, o.Authorizer = serve.Delegated(d)
-	return nodeTLS{options: o}
+	return portIdentity{place: p, client: client, config: c, pair: pair, ca: ca}.tls()
 }
 
 // kubeletCommand is a node of any cluster.
@@ -58,6 +31,7 @@ type kubeletCommand struct {
 	role     role
 	clientCA string
 	pair     pki.Pair
+	first    string // kubeconfig to get the own one with
 }
 
 func newKubelet(io IO) *cobra.Command {
@@ -75,6 +49,16 @@ func newKubelet(io IO) *cobra.Command {
 	f.StringVar(&k.clientCA, "client-ca-file", "", "authorities of client certificates for the kubelet's port (default: tokens only)")
 	f.StringVar(&k.pair.Cert, "tls-cert-file", "", "serving certificate of the kubelet's port (default: a self-signed one)")
 	f.StringVar(&k.pair.Key, "tls-private-key-file", "", "its key")
+	f.StringVar(&k.first, "bootstrap-kubeconfig", "", "kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is not there yet")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if k.first == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
+			return nil
+		}
+		if err := k.complete(); err != nil {
+			return err
+		}
+		return k.bootstrap(c.Context(), k.first, k.role.kubeconfig)
+	}
 	k.node.from.Flags = &kubeconfig.Flags{}
 	k.node.from.Flags.Register(f)
 	return c
@@ -106,13 +90,22 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		return err
 	}
 	defer stop()
+	var renew func(context.Context)
+	if k.node.loaded.Config.RotateCertificates {
+		if cfg, renew, err = k.rotated(cfg); err != nil {
+			return err
+		}
+	}
 	client, err := configuredClient(cfg, k.node.loaded.Config)
 	if err != nil {
 		return err
 	}
-	conf, err := k.servingTLS(k.node.loaded.Config)
+	identity, err := k.identity(client)
 	if err != nil {
 		return err
+	}
+	if renew != nil {
+		identity.run = append(identity.run, renew)
 	}
 	e, err := k.startEngine(ctx, sink, out.step)
 	if err != nil {
@@ -123,7 +116,7 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	if err != nil {
 		return err
 	}
-	role.journal, role.tls = sink, delegated(client, conf, k.node.loaded.Config)
+	role.journal, role.tls = sink, identity
 	x, err := role.build()
 	if err != nil {
 		return err
@@ -138,49 +131,21 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	return x.run(ctx)
 }
 
-// servingTLS loads the named pair, or makes a self-signed one that is kept below the data directory, as upstream's kubelet does.
-func (k *kubeletCommand) servingTLS(c *kubeletconfig.KubeletConfiguration) (*tls.Config, error) {
-	conf, err := k.certificate(c)
-	if err != nil {
-		return nil, err
+// identity is what the port is served with: the named pair, or a self-signed one.
+func (k *kubeletCommand) identity(client kubernetes.Interface) (nodeTLS, error) {
+	c := k.node.loaded.Config
+	id := portIdentity{place: &k.place, client: client, config: c, pair: k.pair, ca: k.clientCA}
+	if id.pair.Cert == "" {
+		id.pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
 	}
-	return conf, servingFields(conf, c)
-}
-
-func (k *kubeletCommand) certificate(conf *kubeletconfig.KubeletConfiguration) (*tls.Config, error) {
-	pair := k.pair
-	if pair.Cert == "" {
-		pair = pki.Pair{Cert: conf.TLSCertFile, Key: conf.TLSPrivateKeyFile}
+	if id.ca == "" {
+		id.ca = c.Authentication.X509.ClientCAFile
 	}
-	ca := k.clientCA
-	if ca == "" {
-		ca = conf.Authentication.X509.ClientCAFile
-	}
-	if pair.Cert == "" {
-		dir := filepath.Join(k.dataDir, "kubelet-pki")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-		pair = pki.Pair{Cert: filepath.Join(dir, "kubelet.crt"), Key: filepath.Join(dir, "kubelet.key")}
-		if !readable(pair.Cert) {
-			certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(k.nodeName, nil, []string{k.nodeIP})
-			if err != nil {
-				return nil, fmt.Errorf("serving certificate: %w", err)
-			}
-			if err := cert.WriteCert(pair.Cert, certPEM); err != nil {
-				return nil, err
-			}
-			if err := os.WriteFile(pair.Key, keyPEM, 0o600); err != nil {
-				return nil, err
-			}
+	if id.pair.Cert == "" && !c.ServerTLSBootstrap {
+		var err error
+		if id.pair, err = k.selfSigned(); err != nil {
+			return nodeTLS{}, err
 		}
 	}
-	if ca != "" {
-		return serving(pair, ca)
-	}
-	c, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		return nil, withFix(fmt.Errorf("serving certificate %s: %w", pair.Cert, err), "name a PEM certificate with --tls-cert-file and its key with --tls-private-key-file")
-	}
-	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}, nil
+	return id.tls()
 }

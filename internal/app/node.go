@@ -145,13 +145,6 @@ type nodeRole struct {
 	plugins credentials.Files
 }
 
-// nodeTLS is how the kubelet's own port is served and who may ask it.
-type nodeTLS struct {
-	options serve.Options // TLS, Authenticator and Authorizer are set
-	run     []func(context.Context)
-	expiry  func() map[string]time.Time // of certificates, by use
-}
-
 // parts are the running pieces of a node.
 type parts struct {
 	kubelet *kubelet.Kubelet
@@ -160,6 +153,7 @@ type parts struct {
 	close   func()
 	config  *kubeletconfig.KubeletConfiguration
 	api     *nodeAPI
+	tls     nodeTLS
 }
 
 // resources is how Pods' cgroups are named and sized.
@@ -232,7 +226,7 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parts{k, server, report, stopEvents, n.config, api}, nil
+	return &parts{k, server, report, stopEvents, n.config, api, n.tls}, nil
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is less.
@@ -276,6 +270,9 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 // run works until ctx ends.
 func (x *parts) run(ctx context.Context) error {
 	defer x.close()
+	for _, fresh := range x.tls.run {
+		go fresh(ctx)
+	}
 	return together(ctx,
 		func(ctx context.Context) error {
 			if !*x.config.EnableServer {

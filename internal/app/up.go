@@ -180,7 +180,7 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 		return err
 	}
 	role.journal = log.Speaker("kubelet", u.nodeName)
-	if role.tls, err = nodeServing(nodeClient, files, u.node.loaded.Config); err != nil {
+	if role.tls, err = nodeServing(&u.place, nodeClient, files, u.node.loaded.Config); err != nil {
 		return err
 	}
 	x, err := role.build()

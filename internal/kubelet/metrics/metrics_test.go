@@ -60,7 +60,7 @@ func TestMetrics(t *testing.T) {
 	m.Connected(nil)
 	m.Request("GET", "pods", false)()
 	m.Attach(metrics.Sources{
-		NodeName: "n1", Missed: func() int64 { return 3 },
+		NodeName: "n1", Version: "v1.37.2", Missed: func() int64 { return 3 },
 		Pods: func() []*v1.Pod {
 			return []*v1.Pod{
 				{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}, {State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 		`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 0`, `kubelet_pleg_missed_events_total 3`,
 		`kubelet_volume_stats_used_bytes{namespace="a",persistentvolumeclaim="data"} 7`,
 	)
-	for _, name := range []string{"process_cpu_seconds_total", "go_goroutines", "kubelet_certificate_manager_server_ttl_seconds -"} {
+	for _, name := range []string{"process_cpu_seconds_total", "kubernetes_build_info{", "go_goroutines", "kubelet_certificate_manager_server_ttl_seconds -"} {
 		if !strings.Contains(text, "\n"+name) {
 			t.Errorf("missing: %s", name)
 		}

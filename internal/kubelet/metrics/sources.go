@@ -3,14 +3,19 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Sources are asked when somebody scrapes.
@@ -45,7 +50,18 @@ func (m *Metrics) Attach(s Sources) {
 
 // Handler serves /metrics: the kubelet's own families, and the process's.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, legacyregistry.DefaultGatherer}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(ofProcess)}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// processFamilies begin the names of families that say something of the process, not of an API server or a scheduler that may live in it too.
+var processFamilies = []string{"go_", "process_", "rest_client_", "workqueue_"}
+
+// ofProcess gathers those families.
+func ofProcess() ([]*dto.MetricFamily, error) {
+	all, err := legacyregistry.DefaultGatherer.Gather()
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		return !slices.ContainsFunc(processFamilies, func(p string) bool { return strings.HasPrefix(f.GetName(), p) })
+	}), err
 }
 
 // ProbesHandler serves /metrics/probes.
@@ -68,6 +84,11 @@ func (n *now) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	major, rest, _ := strings.Cut(strings.TrimPrefix(n.s.Version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	gauge(desc("kubernetes_build_info", "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+		"build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"),
+		1, "", runtime.Compiler, "", "", n.s.Version, runtime.Version(), major, minor, runtime.GOOS+"/"+runtime.GOARCH)
 	gauge(desc("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.", "node"), 1, n.s.NodeName)
 	if n.s.Pods != nil {
 		n.pods(gauge)
@@ -97,9 +118,6 @@ func (n *now) certificates(gauge func(*prometheus.Desc, float64, ...string)) {
 	}
 }
 
-// sourceNote says on a Pod where the kubelet has it from: api, file or http.
-const sourceNote = "kubernetes.io/config.source"
-
 // tally counts Pods and containers.
 type tally struct {
 	running, mirror, ephemeral float64
@@ -110,9 +128,8 @@ type tally struct {
 func count(pods []*v1.Pod) tally {
 	t := tally{desired: map[bool]float64{}, active: map[bool]float64{}, containers: map[string]float64{}}
 	for _, p := range pods {
-		source := p.Annotations[sourceNote]
-		static := source != "" && source != "api"
-		if _, ok := p.Annotations[v1.MirrorPodAnnotationKey]; ok {
+		static := pod.IsStatic(p)
+		if pod.IsMirror(p) {
 			t.mirror++
 		}
 		t.desired[static]++

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
@@ -30,9 +31,13 @@ type Delegation struct {
 	TokenTTL time.Duration // authentication.webhook.cacheTTL, 2 min
 	AllowTTL time.Duration // authorization.webhook.cacheAuthorizedTTL, 5 min
 	DenyTTL  time.Duration // authorization.webhook.cacheUnauthorizedTTL, 30 s
+
+	Anonymous bool // authentication.anonymous.enabled: who shows nothing is system:anonymous
+	NoTokens  bool // authentication.webhook.enabled false: tokens are not looked at
+	AllowAll  bool // authorization.mode AlwaysAllow: who is somebody may everything
 }
 
-// Delegated returns an authenticator (client certificates, then tokens; nobody is anonymous) and an authorizer that ask the API server and remember.
+// Delegated returns an authenticator (client certificates, then tokens; nobody is anonymous unless that is wanted) and an authorizer that ask the API server and remember.
 func Delegated(d Delegation) (authenticator.Request, authorizer.UnconditionalAuthorizer) {
 	for _, x := range []struct {
 		ttl *time.Duration
@@ -53,8 +58,25 @@ func Delegated(d Delegation) (authenticator.Request, authorizer.UnconditionalAut
 		list = append(list, x509request.NewDynamic(verify, x509request.CommonNameUserConversion))
 	}
 	tokens := &tokenReviewer{d: d, seen: newRecall[*authenticator.Response]()}
-	list = append(list, bearertoken.New(tokens))
-	return group.NewAuthenticatedGroupAdder(union.New(list...)), &accessReviewer{d: d, seen: newRecall[authorizer.Decision]()}
+	if !d.NoTokens {
+		list = append(list, bearertoken.New(tokens))
+	}
+	who := group.NewAuthenticatedGroupAdder(union.New(list...))
+	if d.Anonymous {
+		who = union.NewFailOnError(who, anonymous.NewAuthenticator(nil))
+	}
+	if d.AllowAll {
+		return who, allowAll{}
+	}
+	return who, &accessReviewer{d: d, seen: newRecall[authorizer.Decision]()}
+}
+
+// allowAll allows everything.
+type allowAll struct{}
+
+// Authorize says yes.
+func (allowAll) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
 }
 
 type tokenReviewer struct {

@@ -20,11 +20,6 @@ type Pods interface {
 	PodByName(namespace, name string) (*v1.Pod, bool)
 }
 
-// NodeUsage measures the node as a whole for /stats/summary; Pods are measured through CRI.
-type NodeUsage interface {
-	Node(ctx context.Context) (statsapi.NodeStats, error)
-}
-
 // Options are the parts the server stands on. Zero fields have the default their comment names; a missing required one is an error of New.
 type Options struct {
 	NodeName string // required
@@ -38,12 +33,11 @@ type Options struct {
 
 	Pods    Pods                       // required
 	Runtime internalapi.RuntimeService // required
-	Usage   NodeUsage                  // nil: /stats/summary tells of Pods only
 
 	Healthz func() error // nil is healthy; an error is the answer's text
 	Configz func() any   // what /configz shows under kubeletconfig; nil: 404
 	Metrics http.Handler // /metrics; nil serves the process's default registry
-	Stats   Stats        // /stats/summary; nil leaves it to Usage and the runtime
+	Stats   Stats        // /stats/summary; nil: 404
 	Pages   Pages
 }
 

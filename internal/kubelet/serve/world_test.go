@@ -129,6 +129,7 @@ type world struct {
 	ca      *authority
 	url     string
 	server  *serve.Server
+	usage   *usage
 	config  *rest.Config // system:masters by certificate
 	sick    *atomic.Pointer[string]
 	reviews *atomic.Int64 // SubjectAccessReviews
@@ -142,16 +143,16 @@ func (w *world) in(t *testing.T) *world {
 	return &c
 }
 
-type usage struct{}
+type usage struct{ brief bool }
 
-func (usage) Node(context.Context) (statsapi.NodeStats, error) {
-	n := uint64(7)
-	return statsapi.NodeStats{CPU: &statsapi.CPUStats{UsageNanoCores: &n}}, nil
+func (u *usage) Summary(_ context.Context, brief bool) (*statsapi.Summary, error) {
+	u.brief = brief
+	return &statsapi.Summary{Node: statsapi.NodeStats{NodeName: "node-1"}, Pods: []statsapi.PodStats{}}, nil
 }
 
 func newWorld(t *testing.T, change ...func(*serve.Options)) *world {
 	t.Helper()
-	w := &world{T: t, sick: &atomic.Pointer[string]{}, reviews: &atomic.Int64{}, kubelet: &kubelet{}, api: fake.NewClientset(), ca: newAuthority(t), logDir: t.TempDir()}
+	w := &world{T: t, sick: &atomic.Pointer[string]{}, reviews: &atomic.Int64{}, usage: &usage{}, kubelet: &kubelet{}, api: fake.NewClientset(), ca: newAuthority(t), logDir: t.TempDir()}
 	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Images: []crifake.Image{{Names: []string{"img:1"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func newWorld(t *testing.T, change ...func(*serve.Options)) *world {
 	}
 	o := serve.Options{
 		NodeName: "node-1", Address: "127.0.0.1", Port: -1, TLS: &tls.Config{Certificates: []tls.Certificate{pair}},
-		Authenticator: authn, Authorizer: authz, Pods: w.kubelet, Runtime: w.cri.Runtime(), Usage: usage{},
+		Authenticator: authn, Authorizer: authz, Pods: w.kubelet, Runtime: w.cri.Runtime(), Stats: w.usage,
 		Healthz: func() error {
 			if text := w.sick.Load(); text != nil {
 				return sickness(*text)

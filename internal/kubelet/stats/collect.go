@@ -14,6 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 	kubelettypes "k8s.io/kubelet/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
 // Collector makes Snapshots.
@@ -86,6 +88,8 @@ func (c *Collector) node(ctx context.Context, n *Node, whole bool) error {
 	if n.Cards, err = c.d.Host.Cards(0); err != nil {
 		log.V(2).Info("Cannot read the machine's network interfaces", "err", err)
 	}
+	// The machine's ends of Pods' interfaces are told of with the Pods.
+	n.Cards = slices.DeleteFunc(n.Cards, func(c usage.Card) bool { return strings.HasPrefix(c.Name, "veth") })
 	n.DefaultCard = c.d.Host.DefaultCard()
 	disk, err := c.d.Host.Disk(c.d.Places.Root)
 	if err != nil {

@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/certs"
+	"github.com/gantry-project/gantry/internal/kubelet/serve"
+	"github.com/gantry-project/gantry/internal/pki"
+)
+
+// nodeTLS is how the kubelet's own port is served and who may ask it.
+type nodeTLS struct {
+	options serve.Options               // TLS, Authenticator and Authorizer are set
+	run     []func(context.Context)     // what keeps certificates fresh
+	expiry  func() map[string]time.Time // of certificates, by use
+}
+
+// portIdentity is what the kubelet's port stands on.
+type portIdentity struct {
+	place  *place
+	client kubernetes.Interface
+	config *kubeletconfig.KubeletConfiguration
+	pair   pki.Pair // unless the configuration has requests made
+	ca     string   // file of the authorities of clients; empty believes no certificate
+}
+
+// tls joins certificates, whom to believe and whom to ask.
+func (p portIdentity) tls() (nodeTLS, error) {
+	out := nodeTLS{}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.config.ServerTLSBootstrap {
+		requested, err := p.requested()
+		if err != nil {
+			return out, err
+		}
+		conf.GetCertificate = requested.Certificate
+		out.run = append(out.run, renewing(requested))
+		out.expiry = func() map[string]time.Time { return dated("server", requested.Expiry()) }
+	} else {
+		pair, err := certs.FromFiles(p.pair.Cert, p.pair.Key)
+		if err != nil {
+			return out, withFix(err, "name a PEM certificate with --tls-cert-file and its key with --tls-private-key-file")
+		}
+		conf.GetCertificate = pair.Certificate
+		out.run = append(out.run, pair.Run)
+		out.expiry = func() map[string]time.Time { return dated("server", pair.Expiry()) }
+	}
+	if err := servingFields(conf, p.config); err != nil {
+		return out, err
+	}
+	c := p.config
+	d := serve.Delegation{
+		Client: p.client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
+		AllowTTL: c.Authorization.Webhook.CacheAuthorizedTTL.Duration, DenyTTL: c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
+		Anonymous: *c.Authentication.Anonymous.Enabled, NoTokens: !*c.Authentication.Webhook.Enabled,
+		AllowAll: c.Authorization.Mode == kubeletconfig.KubeletAuthorizationModeAlwaysAllow,
+	}
+	if p.ca != "" {
+		believed, err := certs.AuthorityFile(p.ca)
+		if err != nil {
+			return out, withFix(err, "name a PEM file with --client-ca-file or authentication.x509.clientCAFile")
+		}
+		d.ClientCA = believed.Pool
+		out.run = append(out.run, believed.Run)
+	}
+	out.options = serve.Options{TLS: conf}
+	out.options.Authenticator, out.options.Authorizer = serve.Delegated(d)
+	return out, nil
+}
+
+func dated(use string, at time.Time) map[string]time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return map[string]time.Time{use: at}
+}
+
+// renewing asks for a certificate and its successors until ctx ends.
+func renewing(r *certs.Requested) func(context.Context) {
+	return func(ctx context.Context) {
+		r.Start()
+		<-ctx.Done()
+		r.Stop()
+	}
+}
+
+// requested is a serving certificate for the node's address and name (serverTLSBootstrap).
+func (p portIdentity) requested() (*certs.Requested, error) {
+	dir := filepath.Join(p.place.dataDir, "kubelet-pki")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return certs.Serving(certs.Request{
+		NodeName: p.place.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return p.client, nil },
+		Addresses: func() []v1.NodeAddress {
+			return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.place.nodeIP}, {Type: v1.NodeHostName, Address: p.place.nodeName}}
+		},
+	})
+}
+
+// selfSigned is a pair made once and kept below the data directory, as upstream's kubelet does without a configured one.
+func (p *place) selfSigned() (pki.Pair, error) {
+	dir := filepath.Join(p.dataDir, "kubelet-pki")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return pki.Pair{}, err
+	}
+	pair := pki.Pair{Cert: filepath.Join(dir, "kubelet.crt"), Key: filepath.Join(dir, "kubelet.key")}
+	if readable(pair.Cert) {
+		return pair, nil
+	}
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, nil, []string{p.nodeIP})
+	if err != nil {
+		return pair, fmt.Errorf("serving certificate: %w", err)
+	}
+	if err := cert.WriteCert(pair.Cert, certPEM); err != nil {
+		return pair, err
+	}
+	return pair, os.WriteFile(pair.Key, keyPEM, 0o600)
+}
+
+// rotated is the API server's client configuration with a certificate that is renewed before it ends (rotateCertificates), and what renews it. A kubeconfig
+// without a certificate stays as it is.
+func (p *place) rotated(cfg *rest.Config) (*rest.Config, func(context.Context), error) {
+	own := rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(own); err != nil {
+		return nil, nil, err
+	}
+	if len(own.CertData) == 0 {
+		return cfg, nil, nil
+	}
+	dir := filepath.Join(p.dataDir, "kubelet-pki")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	fresh := rest.CopyConfig(cfg)
+	requested, err := certs.Client(certs.Request{
+		NodeName: p.nodeName, Dir: dir, CertPEM: own.CertData, KeyPEM: own.KeyData,
+		Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(fresh, "kubelet") },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	// client-go reads named files again by itself, and closes connections made with the old certificate.
+	fresh.CertData, fresh.KeyData, fresh.CertFile, fresh.KeyFile = nil, nil, requested.Path(), requested.Path()
+	return fresh, renewing(requested), nil
+}
+
+// bootstrap makes the kubeconfig of a new node with the credentials of another (--bootstrap-kubeconfig): it has a client certificate signed and names it.
+func (p *place) bootstrap(ctx context.Context, from, to string) error {
+	cfg, _, err := restConfig(from)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(p.dataDir, "kubelet-pki")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	requested, err := certs.Client(certs.Request{
+		NodeName: p.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(cfg, "kubelet-bootstrap") },
+	})
+	if err != nil {
+		return err
+	}
+	requested.Start()
+	defer requested.Stop()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for !requested.Have() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return withFix(fmt.Errorf("no client certificate was signed for node %s: %w", p.nodeName, ctx.Err()), "see kubectl get csr; its user needs the ClusterRoles system:node-bootstrapper and system:certificates.k8s.io:certificatesigningrequests:nodeclient")
+		}
+	}
+	return writeNodeConfig(cfg, requested.Path(), to)
+}
+
+// writeNodeConfig writes a kubeconfig for the same server with the certificate in pem.
+func writeNodeConfig(cfg *rest.Config, pem, to string) error {
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return err
+	}
+	const name = "default"
+	out := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData, InsecureSkipTLSVerify: cfg.Insecure, TLSServerName: cfg.ServerName}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {ClientCertificate: pem, ClientKey: pem}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+	return clientcmd.WriteToFile(out, to)
+}
