@@ -3,6 +3,236 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-func throughAPI(context.Context, options) ([]row, error) { return nil, errors.New("not here") }
+// patience is how long the Pods of one step may take to be bound.
+const patience = 5 * time.Minute
+
+// everyNode is the configuration of a `gantry scheduler` that scores every node, as `gantry up` does.
+const everyNode = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
+
+// bed is an API server with a scheduler.
+type bed struct {
+	client kubernetes.Interface
+	pid    int // of the scheduler
+	o      options
+	end    func() error
+}
+
+func throughAPI(ctx context.Context, o options) ([]row, error) {
+	var rows []row
+	err := o.chosen(func(s shape, nodes int) error {
+		b, err := o.bed(ctx)
+		if err != nil {
+			return err
+		}
+		r, err := b.run(ctx, s, nodes)
+		if err = errors.Join(err, b.end()); err != nil {
+			return err
+		}
+		rows = append(rows, r)
+		fmt.Fprint(os.Stderr, table(rows[len(rows)-1:]))
+		return nil
+	})
+	return rows, err
+}
+
+// bed starts an API server and a scheduler of its own, or reaches those that run.
+func (o options) bed(ctx context.Context) (*bed, error) {
+	b := &bed{o: o, pid: o.pid, end: func() error { return nil }}
+	var cfg *rest.Config
+	if o.kubeconfig != "" {
+		var err error
+		if cfg, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig); err != nil {
+			return nil, err
+		}
+	} else {
+		i, err := o.own(ctx)
+		if i != nil {
+			b.end = func() error { return errors.Join(i.Stop(), i.Remove()) }
+		}
+		if err != nil {
+			return nil, errors.Join(err, b.end())
+		}
+		b.pid = i.PID("scheduler")
+		if cfg, err = i.Admin(ctx); err != nil {
+			return nil, errors.Join(err, b.end())
+		}
+	}
+	cfg.ContentType, cfg.QPS = "application/vnd.kubernetes.protobuf", -1
+	var err error
+	b.client, err = kubernetes.NewForConfig(cfg)
+	return b, err
+}
+
+func (o options) own(ctx context.Context) (*instance.Instance, error) {
+	i, err := instance.New(instance.Options{Binary: o.gantry, Number: 8, Split: true, NodeIP: "127.0.0.1"})
+	if err != nil {
+		return nil, err
+	}
+	file := o.config
+	if file == "" {
+		file = filepath.Join(i.Dir, "scheduler.yaml")
+		if err := os.WriteFile(file, []byte(everyNode), 0o600); err != nil {
+			return i, err
+		}
+	}
+	i.SchedulerConfig(file)
+	if err := i.Start(); err != nil {
+		return i, err
+	}
+	if err := i.WaitAPI(ctx); err != nil {
+		return i, err
+	}
+	return i, i.StartRole("scheduler")
+}
+
+// run measures one shape: nodes and first Pods are made, then the measured Pods created and awaited.
+func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	if err := b.prepare(ctx, s, nodes); err != nil {
+		return row{}, err
+	}
+	n := s.measured(nodes)
+	if b.o.pods > 0 {
+		n = b.o.pods
+	}
+	stop, err := b.churn(ctx, s, nodes)
+	if err != nil {
+		return row{}, err
+	}
+	defer stop()
+	w, err := b.watch(ctx, "sched-1")
+	if err != nil {
+		return row{}, err
+	}
+	born := make([]time.Time, n)
+	began, cpu := time.Now(), cpuOf(b.pid)
+	err = b.each(ctx, n, func(i int) error {
+		p := s.makeMeasured(i, nodes)
+		if s.setup {
+			if err := b.volume(ctx, p.Name); err != nil {
+				return err
+			}
+		}
+		born[i] = time.Now()
+		return b.create(ctx, p)
+	})
+	if err != nil {
+		return row{}, err
+	}
+	created := time.Since(began)
+	bound, err := w.wait(ctx, n)
+	r := row{Case: s.name, Nodes: nodes, Pods: n, Placed: len(bound)}
+	took := make([]time.Duration, 0, n)
+	last := began
+	for i := range n {
+		at, ok := bound[fmt.Sprintf("pod-%d", i)]
+		if !ok {
+			continue
+		}
+		took = append(took, at.Sub(born[i]))
+		if at.After(last) {
+			last = at
+		}
+	}
+	r.took(took, last.Sub(began), cpuOf(b.pid)-cpu)
+	r.RSS = rssOf(b.pid)
+	r.Note = fmt.Sprintf("created in %.1f s", created.Seconds())
+	if err != nil {
+		r.Note += "; " + err.Error()
+	}
+	return r, nil
+}
+
+func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {
+	for _, name := range []string{"sched-0", "sched-1"} {
+		_, err := b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: teams}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // no controllers run here that would make it
+		if _, err := b.client.CoreV1().ServiceAccounts(name).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	err := b.each(ctx, nodes, func(i int) error { return b.node(ctx, s.makeNode(i)) })
+	if err != nil || s.init == nil {
+		return err
+	}
+	w, err := b.watch(ctx, "sched-0")
+	if err != nil {
+		return err
+	}
+	n := s.init(nodes)
+	if err := b.each(ctx, n, func(i int) error { return b.create(ctx, s.makeInit(i)) }); err != nil || s.waiting {
+		return err
+	}
+	_, err = w.wait(ctx, n)
+	return err
+}
+
+func (b *bed) node(ctx context.Context, n *v1.Node) error {
+	made, err := b.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	made.Status = n.Status
+	if made, err = b.client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	if len(made.Spec.Taints) == 0 {
+		return nil
+	}
+	made.Spec.Taints = nil // not-ready: nobody takes it away here
+	_, err = b.client.CoreV1().Nodes().Update(ctx, made, metav1.UpdateOptions{})
+	return err
+}
+
+func (b *bed) create(ctx context.Context, p *v1.Pod) error {
+	p.UID = ""
+	p.Spec.SchedulerName = b.o.scheduler
+	if p.Spec.Priority != nil && *p.Spec.Priority > 0 {
+		p.Spec.PriorityClassName = "high"
+	}
+	p.Spec.Priority = nil
+	no := false
+	p.Spec.AutomountServiceAccountToken = &no
+	_, err := b.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
+	return err
+}
+
+// each runs do for 0..n-1 from several clients; the first error ends it.
+func (b *bed) each(ctx context.Context, n int, do func(int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range b.o.creators {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// stall is how long nothing may be bound before the rest is given up.
+const stall = 30 * time.Second
+
+// follower watches Pods of a namespace being bound.
+type follower struct {
+	w     watch.Interface
+	bound map[string]time.Time
+}
+
+func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
+	w, err := b.client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &follower{w, map[string]time.Time{}}, nil
+}
+
+// wait returns when n Pods were bound, with those that were; an error when it takes too long.
+func (f *follower) wait(ctx context.Context, n int) (map[string]time.Time, error) {
+	defer f.w.Stop()
+	timer := time.NewTimer(stall)
+	defer timer.Stop()
+	for len(f.bound) < n {
+		select {
+		case e, open := <-f.w.ResultChan():
+			if !open {
+				return f.bound, fmt.Errorf("the watch ended with %d of %d Pods bound", len(f.bound), n)
+			}
+			p, ok := e.Object.(*v1.Pod)
+			if !ok || p.Spec.NodeName == "" || !f.bound[p.Name].IsZero() {
+				continue
+			}
+			f.bound[p.Name] = time.Now()
+			timer.Reset(stall)
+		case <-timer.C:
+			return f.bound, fmt.Errorf("%d of %d Pods bound, no more for %s", len(f.bound), n, stall)
+		case <-ctx.Done():
+			return f.bound, ctx.Err()
+		}
+	}
+	return f.bound, nil
+}
+
+// churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second, until stopped; also what Pods of the shape need.
+func (b *bed) churn(ctx context.Context, s shape, nodes int) (stop func(), err error) {
+	if s.evicts {
+		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})
+	}
+	if !s.churn || err != nil {
+		return func() {}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			_ = b.node(ctx, s.makeNode(nodes+i)) // best effort: the measurement ends when it ends
+			big := makePod("sched-0", fmt.Sprintf("big-%d", i))
+			big.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("9")
+			_ = b.create(ctx, big)
+			service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("churn-%d", i)}, Spec: v1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, Ports: []v1.ServicePort{{Port: 8080}}}}
+			_, _ = b.client.CoreV1().Services("sched-0").Create(ctx, service, metav1.CreateOptions{})
+			if i > 0 {
+				_ = b.client.CoreV1().Nodes().Delete(ctx, nodeName(nodes+i-1), metav1.DeleteOptions{})
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}, nil
+}
+
+// volume makes a volume of a CSI driver and a claim bound to it.
+func (b *bed) volume(ctx context.Context, name string) error {
+	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	none := ""
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bound-by-controller": "true"}}, Spec: v1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}, ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "sched-1", Name: name},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "ebs.csi.example.com", VolumeHandle: name}},
+	}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
+		VolumeName: name, StorageClassName: &none, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},
+	}}
+	made, err := b.client.CoreV1().PersistentVolumeClaims("sched-1").Create(ctx, claim, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	made.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: pv.Spec.AccessModes, Capacity: size}
+	if made, err = b.client.CoreV1().PersistentVolumeClaims("sched-1").UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	pv.Spec.ClaimRef.UID = made.UID
+	if pv, err = b.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	pv.Status.Phase = v1.VolumeBound
+	_, err = b.client.CoreV1().PersistentVolumes().UpdateStatus(ctx, pv, metav1.UpdateOptions{})
+	return err
+}
