@@ -98,6 +98,9 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 		Pod: a.Pod(), World: world, Judges: a.profile.Judges, State: a.state, Each: a.profile.Handle.Each,
 		Sample: s.sample(a.profile), Pick: s.pick.IntN, Time: a.time, Boards: &s.boards,
 	}
+	if all := a.profile.Handle.ExtendersFor(a.Pod()); len(all) > 0 {
+		in.Second = all
+	}
 	if promised != nil {
 		in.Promised, in.Nominated = promised, a.profile.Handle.NominatedPodsForNode
 	}
@@ -175,9 +178,8 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt) {
 		done()
 		if status.IsError() {
 			klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed", "pod", klog.KObj(a.Pod()))
-		} else {
-			r.PostMsg = status.Message()
 		}
+		r.PostMsg = status.Message()
 		if result != nil && result.NominatingInfo != nil && result.Mode() == framework.ModeOverride {
 			out.nominate = &result.NominatedNodeName
 		}

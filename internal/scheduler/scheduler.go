@@ -25,6 +25,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/bind"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/extend"
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
@@ -157,11 +158,16 @@ func (s *Scheduler) makeProfiles() error {
 		Nominator: nominator{s}, Activator: activator{s}, Preempted: s.preempted, Parked: s.parked,
 		SelectorOf: newOwners(s.Informers).selectorOf,
 	}
+	var err error
+	if deps.Extenders, err = extend.NewAll(s.Config.Extenders); err != nil {
+		return err
+	}
 	factories := bind.Factories(s.Plugins)
 	hints := map[string][]queue.Hint{}
 	orders := map[string]queue.Order{}
 	for i := range s.Config.Profiles {
 		cfg := &s.Config.Profiles[i]
+		leaveToExtenders(cfg, s.Config.Extenders)
 		recorders[*cfg.SchedulerName] = s.events.NewRecorder(scheme.Scheme, *cfg.SchedulerName)
 		p, err := glue.NewProfile(context.Background(), cfg, factories, deps)
 		if err != nil {

@@ -63,7 +63,12 @@ func startWith(t *testing.T, ctx context.Context, objects ...runtime.Object) *cl
 
 func run(t *testing.T, ctx context.Context, change func(*Options), objects []runtime.Object) *cluster {
 	t.Helper()
-	c := &cluster{when: map[string]time.Time{}, Clientset: fake.NewClientset(objects...), t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
+	return runOn(t, ctx, fake.NewClientset(objects...), change)
+}
+
+func runOn(t *testing.T, ctx context.Context, clientset *fake.Clientset, change func(*Options)) *cluster {
+	t.Helper()
+	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
 	c.PrependReactor("create", "pods", c.bind)
 	o := Options{Client: c, Journal: c.notes, Seed: 1}
 	if change != nil {

@@ -15,6 +15,7 @@ import (
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -59,6 +60,11 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 		return nil, framework.AsStatus(err)
 	}
 	in := preempt.In{In: p.handle.In(preemptor, state), Refused: refused, Budgets: budgets, Percent: *p.args.MinCandidateNodesPercentage, Absolute: *p.args.MinCandidateNodesAbsolute}
+	if all := p.handle.ExtendersFor(preemptor); len(all) > 0 {
+		in.Review = func(v map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error) {
+			return all.Review(preemptor, v, in.World)
+		}
+	}
 	if why, ok := preempt.Eligible(in); !ok {
 		return nil, framework.NewStatus(framework.Unschedulable, "preemption: "+why)
 	}

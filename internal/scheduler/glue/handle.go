@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/scheduler/extend"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
@@ -35,6 +36,7 @@ type Deps struct {
 	Nominator  framework.PodNominator
 	Activator  framework.PodActivator
 	World      *Current
+	Extenders  extend.All
 	Limit      time.Duration                                           // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
 	SelectorOf func(*v1.Pod) labels.Selector                           // may be nil
 	Parked     func(c Cycle, w Wait)                                   // told of each plugin that makes a Pod wait at Permit; may be nil
@@ -185,8 +187,11 @@ func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return nil }
 // SharedCSIManager is nil: attach limits are not followed.
 func (h *Handle) SharedCSIManager() framework.CSIManager { return nil }
 
-// Extenders has none.
-func (h *Handle) Extenders() []framework.Extender { return nil }
+// Extenders are those of the configuration.
+func (h *Handle) Extenders() []framework.Extender { return h.deps.Extenders }
+
+// ExtendersFor are those that have a say about the Pod.
+func (h *Handle) ExtendersFor(p *v1.Pod) extend.All { return h.deps.Extenders.About(p) }
 
 // Parallelizer runs work beside other work.
 func (h *Handle) Parallelizer() framework.Parallelizer { return h.deps.Parallel }

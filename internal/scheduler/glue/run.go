@@ -97,7 +97,7 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 	}, func(s *framework.Status) bool { return s.Code() != framework.Unschedulable })
 	switch {
 	case end != nil && !end.IsSuccess() && !end.IsRejected():
-		return nil, failed(end, "PostFilter")
+		return nil, framework.AsStatus(end.AsError()).WithPlugin(end.Plugin()) // as it is: upstream puts it into the Pod's condition
 	case helped || end != nil || first == "":
 		return result, end
 	}
@@ -232,6 +232,12 @@ func preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin,
 
 // Bind asks bind plugins until one takes the Pod.
 func (p *Profile) Bind(ctx context.Context, c Cycle) *framework.Status {
+	if done, err := p.Handle.ExtendersFor(c.Pod).Bind(ctx, c.Pod, c.Node); done {
+		if err != nil {
+			return framework.AsStatus(fmt.Errorf("extender: %w", err))
+		}
+		return nil
+	}
 	took := false
 	s := each(p.bind, func(pl framework.BindPlugin) *framework.Status {
 		s := pl.Bind(ctx, c.State, c.Pod, c.Node)

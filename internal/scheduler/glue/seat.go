@@ -11,6 +11,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/extend"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
@@ -162,6 +163,9 @@ func argsOf(cfg *schedulerconfig.KubeSchedulerProfile, name string) runtime.Obje
 var everything = framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All}
 
 func (p *Profile) collectHints(ctx context.Context) error {
+	if len(p.Handle.deps.Extenders) > 0 { // nobody knows what changes an extender's mind
+		p.Hints = append(p.Hints, queue.Hint{Plugin: extend.Plugin, Event: everything})
+	}
 	for _, pl := range p.order {
 		ext, ok := pl.(framework.EnqueueExtensions)
 		if !ok && !rejects(pl) {

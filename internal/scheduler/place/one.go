@@ -28,6 +28,7 @@ type In struct {
 	Time      func(point string) (stop func())      // stop watch around an extension point; nil: none
 	Boards    *Boards                               // memory reused from ruling to ruling; nil: new
 	Memory    *Memory                               // columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
+	Second    Second                                // has a say after the plugins; nil: nobody
 	Promised  []string                              // nodes that Nominated has Pods for; read with a Memory only, which is not used when it is nil but Nominated is not
 }
 
@@ -90,13 +91,13 @@ func One(ctx context.Context, in In) *Ruling {
 		}
 		return c.ruling
 	}
-	if c.Memory != nil && c.remember() {
+	if c.Memory != nil && c.Second == nil && c.remember() {
 		return c.ruling
 	}
 	if c.nodes == nil {
 		c.nodes = in.World.All()
 	}
-	if !c.preFilter() || !c.filter() || !c.preScore() || !c.score() {
+	if !c.preFilter() || !c.filter() || !c.narrow() || !c.preScore() || !c.score() || !c.weighAgain() {
 		return c.ruling
 	}
 	c.choose()

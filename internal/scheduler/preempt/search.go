@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -33,6 +34,9 @@ type In struct {
 	Percent  int32 // of all nodes: enough candidates
 	Absolute int32 // at least so many
 	StartsAt int   // node to look from
+
+	// Review is asked which candidates are left, and with which victims; nil: all are.
+	Review func(victims map[string]*extenderv1.Victims) (map[string]*extenderv1.Victims, error)
 }
 
 // Choice is the outcome: a node and who must leave it, or a message why not.
@@ -90,8 +94,37 @@ func Search(ctx context.Context, in In) (Choice, error) {
 	if len(candidates) == 0 {
 		return Choice{Message: message(in, tries)}, nil
 	}
+	if in.Review != nil {
+		if candidates, err = review(in, candidates); err != nil {
+			return Choice{}, err
+		}
+		if len(candidates) == 0 {
+			return Choice{Message: message(in, tries)}, nil
+		}
+	}
 	best := slices.MinFunc(candidates, compare)
 	return Choice{Node: best.node, Victims: best.victims, Broken: best.broken}, nil
+}
+
+// review has Review look at the candidates.
+func review(in In, candidates []try) ([]try, error) {
+	asked := map[string]*extenderv1.Victims{}
+	for _, t := range candidates {
+		asked[t.node] = &extenderv1.Victims{Pods: t.victims, NumPDBViolations: int64(t.broken)}
+	}
+	left, err := in.Review(asked)
+	if err != nil {
+		return nil, err
+	}
+	var out []try
+	for _, t := range candidates {
+		if v := left[t.node]; v != nil {
+			t.victims, t.broken = v.Pods, int(v.NumPDBViolations)
+			slices.SortStableFunc(t.victims, importance)
+			out = append(out, t)
+		}
+	}
+	return out, nil
 }
 
 // message counts why preemption helps nowhere.
