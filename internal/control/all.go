@@ -51,6 +51,7 @@ var All = []loop.Controller{
 	{Name: "volumebinding", Account: "persistent-volume-binder", Source: "persistentvolume-controller", Reads: []string{"persistentvolumes", "persistentvolumeclaims", "storageclasses"}, Writes: []string{"persistentvolumes", "persistentvolumes/status", "persistentvolumeclaims", "persistentvolumeclaims/status"}, Make: volumebinding.New},
 	{Name: "pvcprotection", Account: "pvc-protection-controller", Source: "pvc-protection-controller", Reads: []string{"persistentvolumeclaims", "pods"}, Writes: []string{"persistentvolumeclaims"}, Make: volumeprotection.NewClaims},
 	{Name: "pvprotection", Account: "pv-protection-controller", Source: "pv-protection-controller", Reads: []string{"persistentvolumes"}, Writes: []string{"persistentvolumes"}, Make: volumeprotection.NewVolumes},
+	{Name: "vacprotection", Account: "volumeattributesclass-protection-controller", Source: "volumeattributesclass-protection-controller", Reads: []string{"volumeattributesclasses", "persistentvolumes", "persistentvolumeclaims"}, Writes: []string{"volumeattributesclasses"}, Make: volumeprotection.NewClasses},
 }
 
 // Options say what the controllers run with.

@@ -1,7 +1,7 @@
-// Package volumeprotection lets PersistentVolumeClaims and PersistentVolumes go when nothing uses them any more.
+// Package volumeprotection lets PersistentVolumeClaims, PersistentVolumes and VolumeAttributesClasses go when nothing uses them any more.
 //
-// Chapter 10, ended. Admission puts a finalizer on both; here it is taken off: a claim's when no Pod that has a node uses it, a volume's when it is not bound.
-// In: claims, volumes, Pods. Out: the finalizer removed.
+// Chapter 10, ended. Admission puts a finalizer on each; here it is taken off: a claim's when no Pod that has a node uses it, a volume's when it is not bound, a
+// class's when no claim and no volume has it. In: claims, volumes, classes, Pods. Out: the finalizer removed.
 package volumeprotection
 
 import (
@@ -11,8 +11,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/ephemeral"
 
@@ -23,6 +25,7 @@ import (
 const (
 	ClaimFinalizer  = "kubernetes.io/pvc-protection"
 	VolumeFinalizer = "kubernetes.io/pv-protection"
+	ClassFinalizer  = "kubernetes.io/vac-protection"
 )
 
 // without is the list without the finalizer; false when it is not there.
@@ -123,5 +126,78 @@ func (c *volumes) sync(ctx context.Context, key string) (time.Duration, error) {
 	v = v.DeepCopy()
 	v.Finalizers = rest
 	_, err = c.deps.Client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{})
+	return 0, loop.IgnoreGone(err)
+}
+
+type classes struct {
+	deps    loop.Deps
+	list    storagelisters.VolumeAttributesClassLister
+	claims  corelisters.PersistentVolumeClaimLister
+	volumes corelisters.PersistentVolumeLister
+}
+
+// NewClasses makes the controller of VolumeAttributesClasses.
+func NewClasses(d loop.Deps) loop.Runner {
+	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
+	c := &classes{d, store.VolumeAttributesClasses().Lister(), core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()}
+	q := loop.NewQueue("vacprotection", 1, c.sync)
+	q.WatchSelf(store.VolumeAttributesClasses().Informer())
+	had := func(old, _ runtime.Object) []string { return ClassesOf(old) }
+	q.Watch(core.PersistentVolumeClaims().Informer(), had)
+	q.Watch(core.PersistentVolumes().Informer(), had)
+	return q
+}
+
+// ClassesOf names the VolumeAttributesClasses that a claim or volume has, wants, or is being given.
+func ClassesOf(obj runtime.Object) []string {
+	var names []*string
+	switch obj := obj.(type) {
+	case *v1.PersistentVolumeClaim:
+		names = append(names, obj.Spec.VolumeAttributesClassName, obj.Status.CurrentVolumeAttributesClassName)
+		if m := obj.Status.ModifyVolumeStatus; m != nil {
+			names = append(names, &m.TargetVolumeAttributesClassName)
+		}
+	case *v1.PersistentVolume:
+		names = append(names, obj.Spec.VolumeAttributesClassName)
+	}
+	var out []string
+	for _, name := range names {
+		if name != nil && *name != "" {
+			out = append(out, *name)
+		}
+	}
+	return out
+}
+
+func (c *classes) sync(ctx context.Context, key string) (time.Duration, error) {
+	class, err := c.list.Get(key)
+	if err != nil {
+		return 0, loop.IgnoreGone(err)
+	}
+	rest, has := without(class.Finalizers, ClassFinalizer)
+	if class.DeletionTimestamp == nil || !has {
+		return 0, nil
+	}
+	all, err := c.claims.List(labels.Everything())
+	if err != nil {
+		return 0, err
+	}
+	for _, claim := range all {
+		if slices.Contains(ClassesOf(claim), key) {
+			return 0, nil
+		}
+	}
+	volumes, err := c.volumes.List(labels.Everything())
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range volumes {
+		if slices.Contains(ClassesOf(v), key) {
+			return 0, nil
+		}
+	}
+	class = class.DeepCopy()
+	class.Finalizers = rest
+	_, err = c.deps.Client.StorageV1().VolumeAttributesClasses().Update(ctx, class, metav1.UpdateOptions{})
 	return 0, loop.IgnoreGone(err)
 }

@@ -127,17 +127,34 @@ func (r *Ruling) Reader() framework.NodeToStatusReader {
 	if r.class != nil {
 		return &classStatuses{r.class, r.world, absent}
 	}
-	m := &NodeStatuses{Absent: absent, By: make(map[string]*framework.Status, len(r.no))}
+	m := &NodeStatuses{Absent: absent, By: make(map[string]*framework.Status, len(r.no)), Unasked: r.unasked()}
 	for _, n := range r.no {
 		m.By[n.node.Node().Name] = n.status
 	}
 	return m
 }
 
+// unasked names the PreFilter plugins after the one that ended the cycle.
+func (r *Ruling) unasked() []string {
+	if r.preFilterMsg == "" || r.absent.Code() != framework.UnschedulableAndUnresolvable || r.judges == nil {
+		return nil
+	}
+	var out []string
+	found := false
+	for _, p := range r.judges.PreFilter {
+		if found {
+			out = append(out, p.Name())
+		}
+		found = found || p.Name() == r.absent.Plugin()
+	}
+	return out
+}
+
 // NodeStatuses is a framework.NodeToStatusReader over a map; Absent is said of nodes not in it.
 type NodeStatuses struct {
-	By     map[string]*framework.Status
-	Absent *framework.Status
+	By      map[string]*framework.Status
+	Absent  *framework.Status
+	Unasked []string // PreFilter plugins that had no word, because one before them ended the cycle
 }
 
 // Get gives a node's status.

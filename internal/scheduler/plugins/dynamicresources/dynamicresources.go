@@ -7,9 +7,12 @@ package dynamicresources
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
 // Name of the plugin.
@@ -42,8 +45,12 @@ func (*Plugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod, _
 // PreFilterExtensions has none.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-// PostFilter has no claim to free.
-func (*Plugin) PostFilter(context.Context, framework.CycleState, *v1.Pod, framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+// PostFilter has no claim to free. When an earlier plugin's PreFilter ended the cycle, so that this one's was not asked, upstream finds no note of its own and says
+// that: it ends up in the Pod's condition ("… not found. not found") and keeps preemption, which could not help, from being tried.
+func (*Plugin) PostFilter(_ context.Context, _ framework.CycleState, _ *v1.Pod, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+	if s, ok := statuses.(*place.NodeStatuses); ok && slices.Contains(s.Unasked, Name) {
+		return nil, framework.AsStatus(framework.ErrNotFound)
+	}
 	return nil, framework.NewStatus(framework.Unschedulable, "no new claims to deallocate")
 }
 

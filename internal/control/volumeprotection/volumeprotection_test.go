@@ -1,0 +1,79 @@
+package volumeprotection
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+func leaving(name, finalizer string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: "ns", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{finalizer, "other/one"}}
+}
+
+func user(node string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: v1.PodSpec{NodeName: node, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+}
+
+func TestFinalizersGoWithTheLastUse(t *testing.T) {
+	gold := "gold"
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: leaving("data", ClaimFinalizer)}
+	vol := func(phase v1.PersistentVolumePhase) *v1.PersistentVolume {
+		v := &v1.PersistentVolume{ObjectMeta: leaving("v", VolumeFinalizer), Status: v1.PersistentVolumeStatus{Phase: phase}}
+		v.Namespace = ""
+		return v
+	}
+	class := &storagev1.VolumeAttributesClass{ObjectMeta: leaving(gold, ClassFinalizer)}
+	class.Namespace = ""
+	for name, c := range map[string]struct {
+		objects []runtime.Object
+		make    func(loop.Deps) loop.Runner
+		key     string
+		goes    bool
+	}{
+		"claim nobody uses":        {[]runtime.Object{claim}, NewClaims, "ns/data", true},
+		"claim of a Pod on a node": {[]runtime.Object{claim, user("n")}, NewClaims, "ns/data", false},
+		"claim of a waiting Pod":   {[]runtime.Object{claim, user("")}, NewClaims, "ns/data", true},
+		"volume that is free":      {[]runtime.Object{vol(v1.VolumeAvailable)}, NewVolumes, "v", true},
+		"volume that is bound":     {[]runtime.Object{vol(v1.VolumeBound)}, NewVolumes, "v", false},
+		"class nobody has":         {[]runtime.Object{class}, NewClasses, gold, true},
+		"class that a claim wants": {[]runtime.Object{class, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"}, Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, NewClasses, gold, false},
+		"class that a volume has":  {[]runtime.Object{class, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, NewClasses, gold, false},
+	} {
+		client := fake.NewClientset(c.objects...)
+		d := loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)}
+		runner := c.make(d)
+		ctx, stop := context.WithCancel(t.Context())
+		d.Informers.Start(ctx.Done())
+		d.Informers.WaitForCacheSync(ctx.Done())
+		var err error
+		switch s := c.key; {
+		case s == "ns/data":
+			_, err = (&claims{d, d.Informers.Core().V1().PersistentVolumeClaims().Lister()}).sync(ctx, s)
+		case s == "v":
+			_, err = (&volumes{d, d.Informers.Core().V1().PersistentVolumes().Lister()}).sync(ctx, s)
+		default:
+			_, err = (&classes{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(), d.Informers.Core().V1().PersistentVolumeClaims().Lister(), d.Informers.Core().V1().PersistentVolumes().Lister()}).sync(ctx, s)
+		}
+		stop()
+		if err != nil || runner == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		updated := false
+		for _, a := range client.Actions() {
+			updated = updated || a.GetVerb() == "update"
+		}
+		if updated != c.goes {
+			t.Errorf("%s: finalizer taken off: %v, want %v", name, updated, c.goes)
+		}
+	}
+}
