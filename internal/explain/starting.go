@@ -35,8 +35,12 @@ func volumeWaits(in In) *Answer {
 	if !ok {
 		return nil
 	}
+	fix := w.Fix
+	if fix == "" {
+		fix = missing(w.Message)
+	}
 	return &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume, w.Type, strings.TrimSuffix(w.Message, ".")),
-		Next: "it is tried again with growing pauses, and at once when the missing object appears", Fixes: says(missing(w.Message))}
+		Next: "it is tried again with growing pauses, and at once when the missing object appears", Fixes: says(fix)}
 }
 
 // missing turns the text of a missing object into what to create.

@@ -1,0 +1,44 @@
+package why
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every fixture about scheduling: the answer names the cause with its numbers, claims nothing wrong, and the first printed remedy that is a command, pasted into a
+// shell before a fresh cluster, lets the Pod be placed.
+func TestAnswersAboutPlacing(t *testing.T) {
+	if os.Geteuid() != 0 || testing.Short() {
+		t.Skip("starts whole control planes: needs root")
+	}
+	binary, err := filepath.Abs("../../../build/bin/gantry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		t.Skip("run `make build` first")
+	}
+	only := regexp.MustCompile("^(cpu-here-memory-there|gpu-of-the-other-vendor|image-pulls-it-to-the-busy-node|balance-beats-emptiness|nominated-and-waiting|spread-taint-affinity-triangle|" +
+		"urgent-but-never-preempts|too-many-pods|zone-label-of-another-age|volume-in-the-full-zone|gang-waits-for-its-third|budget-does-not-stop-preemption)$")
+	fixtures, err := Load("../../fixtures/why", only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range fixtures {
+		t.Run(f.Name, func(t *testing.T) {
+			if i%2 == 0 {
+				t.Parallel() // half of them side by side: each starts three processes
+			}
+			s := Run(t.Context(), Options{Binary: binary, Number: 70 + i, Remedies: 3}, f)
+			if s.Err != nil {
+				t.Fatal(s.Err)
+			}
+			if s.Points() != 4 {
+				t.Errorf("%d of 4 points; missing %v, wrongly claimed %v, remedies %v\n%s", s.Points(), s.Missing, s.Claimed, strings.Join(s.Tried, "\n"), s.Answer.Text)
+			}
+		})
+	}
+}
