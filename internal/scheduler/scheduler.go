@@ -65,15 +65,20 @@ type Scheduler struct {
 	binder   *bind.Binder
 	statuses *bind.Statuses
 	pods     corelisters.PodLister
-	synced   []cache.InformerSynced
-	custom   customResources
-	listed   atomic.Bool
+	intake
 	events   events.EventBroadcaster
 	meter    *meter
 	bell     chan struct{} // capacity one: something may be in the queue
 	binding  sync.WaitGroup
 	cycle
 	state
+}
+
+// intake is where objects come in.
+type intake struct {
+	synced []cache.InformerSynced
+	custom customResources
+	listed atomic.Bool
 }
 
 // cycle is what only the scheduling goroutine touches.
@@ -125,7 +130,7 @@ func New(o Options) (*Scheduler, error) {
 		Options: o, profiles: map[string]*glue.Profile{}, current: &glue.Current{}, waiting: glue.NewWaiting(), bell: make(chan struct{}, 1),
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
 		pods:   o.Informers.Core().V1().Pods().Lister(),
-		custom: custom,
+		intake: intake{custom: custom},
 		cycle:  cycle{desk: &desk{pick: rand.New(rand.NewPCG(o.Seed, 0))}},
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
