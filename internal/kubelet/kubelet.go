@@ -117,8 +117,8 @@ func (k *Kubelet) join(ctx context.Context) {
 
 const userAgent = "kube-probe/1.37"
 
-func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) *reason.Refusal {
-	return admit.Admit(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor()})
+func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, no *reason.Refusal) {
+	return admit.MakeRoom(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor()})
 }
 
 func (k *Kubelet) mayResize(r admit.Resize, others []*v1.Pod) *reason.Refusal {
@@ -175,21 +175,16 @@ func (k *Kubelet) PodByName(namespace, name string) (*v1.Pod, bool) {
 	return found, found != nil
 }
 
-// EndPod asks for the end of a Pod on behalf of the node: eviction, preemption, shutdown. With end.Reason the Pod becomes Failed with reason, message and,
-// if end.Victim says so, the condition DisruptionTarget; its containers get end.Grace from end.Asked. The channel is closed when nothing of the Pod runs any
+// EndPod asks for the end of a Pod on behalf of the node: eviction, preemption, shutdown. With end.Reason the Pod becomes Failed with reason and message, unless
+// all its containers end with 0 (so does upstream); if end.Victim is set the condition DisruptionTarget comes with the last phase. Its containers get end.Grace from end.Asked. The channel is closed when nothing of the Pod runs any
 // more; ok is false when there is no such Pod.
 func (k *Kubelet) EndPod(uid types.UID, end podplan.End) (atRest <-chan struct{}, ok bool) {
 	pool := k.started()
 	if pool == nil {
 		return nil, false
 	}
-	v, ok := pool.View(uid)
-	if !ok {
-		return nil, false
-	}
 	atRest = pool.AtRest(uid)
-	pool.Tell(podworker.Wish{Pod: v.Pod, Source: v.Source, End: &end})
-	return atRest, true
+	return atRest, pool.End(uid, end)
 }
 
 // Missed counts changes in the runtime that only the audit found.
