@@ -21,5 +21,6 @@ const (
 	VolumeNoSpace     Code = "VolumeNoSpace"     // no storage left to make a volume from
 	VolumeTaken       Code = "VolumeTaken"       // another Pod has the volume and it cannot be shared
 	TooManyVolumes    Code = "TooManyVolumes"    // the node's limit of attached volumes is reached
+	FeatureMissing    Code = "FeatureMissing"    // the node's kubelet does not declare a feature that the Pod needs
 	Gated             Code = "Gated"             // scheduling gates are left
 )

@@ -12,7 +12,7 @@ import (
 func Factories(extra map[string]plugins.Factory) map[string]plugins.Factory {
 	all := map[string]plugins.Factory{coscheduling.Name: newCoscheduling}
 	maps.Copy(all, extra) // an own Coscheduling takes the place of this one
-	for _, row := range plugins.All {
+	for _, row := range plugins.Known() {
 		if row.New != nil {
 			all[row.Name] = row.New
 		}

@@ -1,0 +1,147 @@
+// Package nodedeclaredfeatures refuses nodes whose kubelet does not declare a feature that the Pod needs (KEP-5328).
+//
+// Chapter 3, judged. Which features a Pod needs the library tells from its spec, for this release: a feature that every supported kubelet has needs no declaring.
+// In: status.declaredFeatures by way of NodeInfo. Pure.
+package nodedeclaredfeatures
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+const (
+	// Name of the plugin.
+	Name = "NodeDeclaredFeatures"
+
+	stateKey framework.StateKey = "PreFilter" + Name
+)
+
+// Plugin is the judge.
+type Plugin struct {
+	lib     *ndf.Framework
+	release *version.Version
+}
+
+// New makes the judge of release 1.37.
+func New() *Plugin {
+	return &Plugin{lib: ndf.DefaultFramework, release: version.MajorMinor(1, 37)}
+}
+
+var (
+	_ framework.PreFilterPlugin   = (*Plugin)(nil)
+	_ framework.FilterPlugin      = (*Plugin)(nil)
+	_ framework.EnqueueExtensions = (*Plugin)(nil)
+	_ framework.SignPlugin        = (*Plugin)(nil)
+	_ place.Explainer             = (*Plugin)(nil)
+)
+
+// Name is Name.
+func (*Plugin) Name() string { return Name }
+
+type needed struct{ ndf.FeatureSet }
+
+// Clone shares: nothing changes it.
+func (n needed) Clone() framework.StateData { return n }
+
+func (pl *Plugin) needs(p *v1.Pod) (ndf.FeatureSet, error) {
+	return pl.lib.InferForPodScheduling(&ndf.PodInfo{Spec: &p.Spec, Status: &p.Status}, pl.release)
+}
+
+// PreFilter finds out what the Pod needs; most Pods need nothing.
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	set, err := pl.needs(p)
+	if err != nil {
+		return nil, framework.AsStatus(err)
+	}
+	if set.IsEmpty() {
+		return nil, framework.NewStatus(framework.Skip)
+	}
+	state.Write(stateKey, needed{set})
+	return nil, nil
+}
+
+// PreFilterExtensions has none: other Pods do not matter.
+func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+func (pl *Plugin) missing(state framework.CycleState, n framework.NodeInfo) ([]string, error) {
+	v, err := state.Read(stateKey)
+	want, ok := v.(needed)
+	if err != nil || !ok {
+		return nil, nil
+	}
+	r, err := pl.lib.MatchNodeFeatureSet(want.FeatureSet, n.GetNodeDeclaredFeatures())
+	if err != nil || r.IsMatch {
+		return nil, err
+	}
+	return r.UnsatisfiedRequirements, nil
+}
+
+// Filter refuses nodes that do not declare all of it.
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) *framework.Status {
+	missing, err := pl.missing(state, n)
+	if err != nil {
+		return framework.AsStatus(err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return framework.NewStatus(framework.UnschedulableAndUnresolvable, "node declared features check failed - unsatisfied requirements: "+strings.Join(missing, ", ")).WithPlugin(Name)
+}
+
+// Explain names the features.
+func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) place.Why {
+	missing, err := pl.missing(state, n)
+	if err != nil || len(missing) == 0 {
+		return place.Why{}
+	}
+	return place.Why{Code: reason.FeatureMissing, Detail: fmt.Sprintf("the node declares %v, the Pod needs %s", n.Node().Status.DeclaredFeatures, strings.Join(missing, ", ")),
+		Fix: fmt.Sprintf("use a node whose kubelet has %s, or do without it", strings.Join(missing, ", "))}
+}
+
+// EventsToRegister wakes for nodes that declare what the Pod needs and for a Pod that changes.
+func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+	node := func(_ logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+		is, ok := after.(*v1.Node)
+		if !ok {
+			return framework.Queue, fmt.Errorf("got a %T, want a node", after)
+		}
+		if was, had := before.(*v1.Node); had && slices.Equal(was.Status.DeclaredFeatures, is.Status.DeclaredFeatures) {
+			return framework.QueueSkip, nil
+		}
+		want, err := pl.needs(p)
+		if err != nil {
+			return framework.Queue, err
+		}
+		r, err := pl.lib.MatchNode(want, is)
+		if err != nil {
+			return framework.Queue, err
+		}
+		if !r.IsMatch {
+			return framework.QueueSkip, nil
+		}
+		return framework.Queue, nil
+	}
+	return []framework.ClusterEventWithHint{
+		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeDeclaredFeature}, QueueingHintFn: node},
+	}, nil
+}
+
+// SignPod signs what the Pod needs.
+func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
+	set, err := pl.needs(p)
+	if err != nil {
+		return nil, framework.AsStatus(err)
+	}
+	return []framework.SignFragment{{Key: framework.FeaturesSignerName, Value: set.String()}}, nil
+}
