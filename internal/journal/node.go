@@ -205,6 +205,7 @@ type VolumeWaiting struct {
 	Volume  string `json:"volume"`
 	Type    string `json:"type"`
 	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
 }
 
 // Line prints the wait.

@@ -79,7 +79,7 @@ func (f *Furnisher) note(pod *v1.Pod, s *state, b failure) {
 		if b.step.Volume != nil {
 			kind = volume.Kind(b.step.Volume)
 		}
-		f.put(pod, journal.VolumeWaiting{Volume: b.step.Name, Type: kind, Message: text})
+		f.put(pod, journal.VolumeWaiting{Volume: b.step.Name, Type: kind, Message: text, Fix: fix(b.step.Volume, b.err)})
 	}
 }
 
