@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,14 +38,14 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 		return nil, err
 	}
 	a := &nodeAPI{n: n, meter: n.engine.meter, started: time.Now()}
-	runtime, resources := n.engine.client.Probing(), n.resources(tree)
+	engine, resources := n.engine.client.Probing(), n.resources(tree)
 	a.keeper = keep.New(keep.Deps{
-		Pods: a.pods, Runtime: runtime, Dir: n.config.PodLogsDir, Policy: policy,
+		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Runtime: runtime, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{},
+		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, Kernel: machine.KernelVersion, OS: machine.OSImage,
 			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
@@ -74,6 +75,9 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *serve.Options) {
 		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Pods: a.pods, Missed: k.Missed, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
 	})
 	c := a.n.config
+	if c.EnableContentionProfiling && *c.EnableProfilingHandler {
+		runtime.SetBlockProfileRate(1)
+	}
 	o.Metrics, o.Stats = a.meter.Handler(), a
 	o.Healthz = func() error { return a.meter.Alive(time.Now()) }
 	o.Pages = serve.Pages{

@@ -3,8 +3,10 @@ package serve_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
@@ -70,5 +72,39 @@ func TestWhatIsAllowed(t *testing.T) {
 func TestMissingParts(t *testing.T) {
 	if _, err := serve.New(serve.Options{}); err == nil || !strings.Contains(err.Error(), "Options.TLS") {
 		t.Error(err)
+	}
+}
+
+// The authentication and authorization sections of the configuration.
+func TestConfiguredDelegation(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		d      serve.Delegation
+		anonym int // GET /pods by nobody
+		token  int // by a token without rights
+	}{
+		{"defaults", serve.Delegation{}, 401, 403},
+		{"anonymous", serve.Delegation{Anonymous: true}, 403, 403},
+		{"webhook off", serve.Delegation{NoTokens: true}, 401, 401},
+		{"AlwaysAllow", serve.Delegation{AllowAll: true}, 401, 200},
+		{"AlwaysAllow for everybody", serve.Delegation{AllowAll: true, Anonymous: true}, 200, 200},
+	} {
+		api := fake.NewClientset()
+		api.PrependReactor("create", "tokenreviews", reviewToken)
+		api.PrependReactor("create", "subjectaccessreviews", (&world{reviews: &atomic.Int64{}}).reviewAccess)
+		w := newWorld(t, func(o *serve.Options) {
+			d := c.d
+			d.Client = api
+			o.Authenticator, o.Authorizer = serve.Delegated(d)
+		})
+		nobody := rest.AnonymousClientConfig(w.config)
+		somebody := rest.CopyConfig(nobody)
+		somebody.BearerToken = "good"
+		if code, body := w.ask(nobody, http.MethodGet, "/pods"); code != c.anonym {
+			t.Errorf("%s: nobody gets %d %s, want %d", c.name, code, body, c.anonym)
+		}
+		if code, body := w.ask(somebody, http.MethodGet, "/pods"); code != c.token {
+			t.Errorf("%s: a token gets %d %s, want %d", c.name, code, body, c.token)
+		}
 	}
 }
