@@ -7,11 +7,13 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Bounds of a journal fact: beyond Many nodes only the first Full refusals are written and the others counted, and only the Best nodes' scores.
+// Bounds of a journal fact: beyond Many nodes only the first Full refusals are written and the others counted (FullWon when a node was chosen: then they are not
+// what is asked for, and writing them out would cost more than the ruling), and only the Best nodes' scores.
 const (
-	Many = 100
-	Full = 100
-	Best = 20
+	Many    = 100
+	Full    = 100
+	FullWon = 10
+	Best    = 20
 )
 
 // Fact is the ruling for the journal; the caller adds attempt and times.
@@ -26,6 +28,9 @@ func (r *Ruling) Fact() journal.Ruled {
 	full, best := r.refused(), r.Feasible()
 	if r.Nodes() > Many {
 		full, best = min(full, Full), min(best, Best)
+		if f.Winner != "" {
+			full = min(full, FullWon)
+		}
 	}
 	f.Refusals, f.Scores = r.Refusals(full), r.Scores(best)
 	if full < r.refused() {
