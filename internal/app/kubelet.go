@@ -36,6 +36,7 @@ type kubeletCommand struct {
 
 func newKubelet(io IO) *cobra.Command {
 	k := &kubeletCommand{}
+	k.role.without = func(ctx context.Context) error { return k.runAlone(ctx, newProgress(io.Err)) }
 	c := k.role.command(&cobra.Command{
 		Use: "kubelet", Aliases: []string{"node"}, Short: "Run a node alone, for any Kubernetes API server",
 		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config /var/lib/kubelet/config.yaml\n  sudo gantry kubelet --kubeconfig node.conf --container-runtime-endpoint unix:///run/containerd/containerd.sock",

@@ -142,6 +142,7 @@ type nodeRole struct {
 	labels  map[string]string
 	taints  []v1.Taint
 	noJoin  bool // --register-node=false
+	alone   bool // without an API server
 	plugins credentials.Files
 }
 
@@ -154,6 +155,7 @@ type parts struct {
 	config  *kubeletconfig.KubeletConfiguration
 	api     *nodeAPI
 	tls     nodeTLS
+	end     *ending
 }
 
 // resources is how Pods' cgroups are named and sized.
@@ -183,6 +185,7 @@ func (n *nodeRole) build() (*parts, error) {
 		return nil, err
 	}
 	allocatable := n.allocatable()
+	end := &ending{alone: n.alone}
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
 		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
@@ -190,8 +193,8 @@ func (n *nodeRole) build() (*parts, error) {
 		Plugins:   n.plugins,
 		Resources: n.resources(tree),
 		Journal:   api.sink(),
-		Rules:     podRules(),
-		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter},
+		Rules:     podRules(), Standalone: n.alone,
+		Ports: kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter},
 	})
 	if err != nil {
 		return nil, err
@@ -208,7 +211,7 @@ func (n *nodeRole) build() (*parts, error) {
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable, Healthy: end.healthy},
 		Timing: nodestatus.Timing{
 			StatusEvery: n.config.NodeStatusUpdateFrequency.Duration, ReportEvery: n.config.NodeStatusReportFrequency.Duration,
 			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,
@@ -217,6 +220,7 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.join(end, k, recorder, report)
 	o := n.tls.options
 	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
@@ -226,7 +230,7 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parts{k, server, report, stopEvents, n.config, api, n.tls}, nil
+	return &parts{k, server, report, stopEvents, n.config, api, n.tls, end}, nil
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is less.
@@ -283,7 +287,14 @@ func (x *parts) run(ctx context.Context) error {
 		},
 		func(ctx context.Context) error { return healthz(ctx, x.config, x.server.HealthHandler()) },
 		func(ctx context.Context) error { return x.api.keeper.Run(ctx) },
-		func(ctx context.Context) error { return x.report.Run(ctx) },
+		func(ctx context.Context) error {
+			if x.end.alone {
+				<-ctx.Done()
+				return nil
+			}
+			return x.report.Run(ctx)
+		},
+		func(ctx context.Context) error { x.end.keeper.Run(ctx); <-ctx.Done(); return nil },
 		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
 	)
 }

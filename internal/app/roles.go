@@ -86,7 +86,8 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 type role struct {
 	kubeconfig string
 	elect      bool
-	elects     bool // has an election of its own
+	elects     bool                        // has an election of its own
+	without    func(context.Context) error // what it does without an API server; nil: nothing
 	logging
 }
 
@@ -99,6 +100,13 @@ func (r *role) command(c *cobra.Command, run func(ctx context.Context, cfg *rest
 	}
 	r.logging.flags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if r.kubeconfig == "" && r.without != nil {
+			r.toStderr = true
+			if _, err := r.logging.open(""); err != nil {
+				return err
+			}
+			return r.without(c.Context())
+		}
 		if r.kubeconfig == "" {
 			return usageError{fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help")}
 		}

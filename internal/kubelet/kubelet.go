@@ -118,6 +118,11 @@ func (k *Kubelet) join(ctx context.Context) {
 const userAgent = "kube-probe/1.37"
 
 func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, no *reason.Refusal) {
+	if k.o.Ports.Closed != nil {
+		if no := k.o.Ports.Closed(); no != nil {
+			return nil, no
+		}
+	}
 	return admit.MakeRoom(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor()})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/userns"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
 // Options are what a Kubelet is made of. Fields without a note are required.
@@ -53,6 +54,7 @@ type Ports struct {
 	Capacity    func() v1.ResourceList                // of the node; nil takes the Node object's
 	Disk        func(path string) (image.Disk, error) // of the file system path is on; nil: images are never collected
 	Allocatable func() v1.ResourceList                // of the node; nil takes the Node object's
+	Closed      func() *reason.Refusal                // why no Pod is taken in now; nil: Pods are
 	LocalNode   func() *v1.Node                       // this node as long as the API has not told of it; nil: not known
 	Meter       *metrics.Metrics                      // counts what is done; nil: nobody counts
 }

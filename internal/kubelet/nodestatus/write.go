@@ -153,3 +153,18 @@ func (r *Reporter) written(before v1.NodeStatus, after *v1.Node) {
 		close(r.ready)
 	}
 }
+
+// Local is this node as it would be registered now, for as long as the API cannot be asked. What cannot be read is left out.
+func (r *Reporter) Local(ctx context.Context) *v1.Node {
+	n := newNode(r.o)
+	o := r.o
+	f := Facts{
+		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort, KubeletVersion: o.KubeletVersion,
+		Resources: Resources{Allocatable: o.Sources.Allocatable},
+	}
+	if list, err := r.addresses(ctx); err == nil {
+		f.Addresses = list
+	}
+	n.Status = Apply(v1.NodeStatus{}, f)
+	return n
+}

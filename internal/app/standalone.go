@@ -1,0 +1,166 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/kubelet/serve"
+)
+
+// errAlone answers whoever asks for an API server where there is none.
+var errAlone = errors.New("this node runs without an API server; name one with --kubeconfig")
+
+type nobody struct{}
+
+func (nobody) RoundTrip(*http.Request) (*http.Response, error) { return nil, errAlone }
+
+// runAlone is a node without an API server: it runs static Pods and answers on its port and on a socket in its data directory.
+func (k *kubeletCommand) runAlone(ctx context.Context, out *progress) error {
+	if err := k.complete(); err != nil {
+		return err
+	}
+	if err := k.node.load(&k.place); err != nil {
+		return err
+	}
+	c := k.node.loaded.Config
+	if c.StaticPodPath == "" && c.StaticPodURL == "" {
+		return usageError{errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: staticPodPath or staticPodURL in the file of --config")}
+	}
+	if err := errors.Join(requireRoot("gantry kubelet"), requireKernel("/"), requirePort("", k.kubeletPort, "--kubelet-port")); err != nil {
+		return err
+	}
+	lock, err := lockDataDir(k.dataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(k.dataDir, "journal")})
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "https://no-api-server.invalid", Transport: nobody{}})
+	if err != nil {
+		return err
+	}
+	sink := log.Speaker("kubelet", k.nodeName)
+	e, err := k.startEngine(ctx, sink, out.step)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	role, err := k.node.role(&k.place, e, client)
+	if err != nil {
+		return err
+	}
+	role.journal, role.alone = sink, true
+	if role.tls.options, err = aloneServing(k.nodeName, k.nodeIP, k.aloneCA()); err != nil {
+		return err
+	}
+	x, err := role.build()
+	if err != nil {
+		return err
+	}
+	socket := filepath.Join(k.dataDir, "kubelet.sock")
+	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.nodeName, socket)
+	return together(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
+}
+
+func (k *kubeletCommand) aloneCA() string {
+	if k.clientCA != "" {
+		return k.clientCA
+	}
+	return k.node.loaded.Config.Authentication.X509.ClientCAFile
+}
+
+// aloneServing lets in who has a certificate of the authority, and root over the socket; they may do all. There is nobody to ask about tokens and rights.
+func aloneServing(name, ip, ca string) (serve.Options, error) {
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.ParseIP(ip)}, nil)
+	if err != nil {
+		return serve.Options{}, fmt.Errorf("serving certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return serve.Options{}, fmt.Errorf("serving certificate: %w", err)
+	}
+	o := serve.Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	who := aloneIdentity{}
+	if ca != "" {
+		pool, err := cert.NewPool(ca)
+		if err != nil {
+			return serve.Options{}, withFix(fmt.Errorf("authorities of client certificates: %w", err), "name a PEM file with --client-ca-file")
+		}
+		o.TLS.ClientCAs = pool
+		verify := x509request.DefaultVerifyOptions()
+		verify.Roots = pool
+		who.certificates = x509request.New(verify, x509request.CommonNameUserConversion)
+	}
+	o.Authenticator, o.Authorizer = who, everything{}
+	return o, nil
+}
+
+// overSocket marks requests that came over the socket, which only root can open.
+type overSocket struct{}
+
+type aloneIdentity struct{ certificates authenticator.Request }
+
+func (a aloneIdentity) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if r.Context().Value(overSocket{}) != nil {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}, true, nil
+	}
+	if a.certificates == nil {
+		return nil, false, nil
+	}
+	return a.certificates.AuthenticateRequest(r)
+}
+
+type everything struct{}
+
+func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+// serveSocket serves on a unix socket of root's.
+func serveSocket(ctx context.Context, path string, h http.Handler) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("kubelet's socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return err
+	}
+	srv := &http.Server{
+		Handler: h, ReadHeaderTimeout: 30 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, overSocket{}, true) },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	err = srv.Close()
+	<-failed
+	return err
+}
