@@ -139,6 +139,9 @@ func (i *Instance) StartRoles() error {
 // StartRole starts the scheduler or the controllers of a split instance.
 func (i *Instance) StartRole(role string) error {
 	args := []string{"--kubeconfig", filepath.Join(i.server(), role+".kubeconfig"), "--leader-elect=false"}
+	if role == "scheduler" {
+		args = append(args, "--secure-port", "0") // several run on one machine
+	}
 	if role == "scheduler" && i.o.Sched != "" {
 		args = append(args, "--config", i.o.Sched)
 	}
