@@ -15,6 +15,9 @@ func Next(in In) Plan {
 	if in.Facts.Accepted.IsZero() {
 		return p
 	}
+	if startOver(in, &p) {
+		return p
+	}
 	kills, replaced := sick(in, &p)
 	if len(kills) > 0 {
 		p.Do = append(p.Do, Stop{kills})
@@ -235,7 +238,10 @@ func start(in In, p *Plan, m Member) {
 		s.Attempt, s.CrashDelay = c.Attempt+1, max(c.Notes.CrashDelay, 0)
 	default:
 		at, carry := in.Limits.next(c)
-		if c.Sandbox != box.ID {
+		switch {
+		case c.Sandbox == "": // only the API remembers it: its wait is counted by its restarts, and is over
+			at = in.Now
+		case c.Sandbox != box.ID:
 			at, carry = in.Now, max(c.Notes.CrashDelay, 0)
 		}
 		if in.Now.Before(at) {

@@ -91,6 +91,9 @@ func matches(e *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 // Outcome says how the Pod's containers have ended for good; done is false while something runs, may run, or will be started again.
 // It looks at init and app containers only: a Pod does not wait for its sidecars.
 func Outcome(pod *v1.Pod, seen Observed) (phase v1.PodPhase, done bool) {
+	if RestartingAll(pod, seen) {
+		return "", false
+	}
 	phase = v1.PodSucceeded
 	begun := slices.ContainsFunc(Members(pod), func(m Member) bool { return m.Kind == App && seen.Latest(m.Name) != nil })
 	for _, m := range Members(pod) {

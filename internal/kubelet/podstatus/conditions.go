@@ -22,7 +22,7 @@ const (
 )
 
 // Owned are the conditions the kubelet writes; all others are passed through.
-var Owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress}
+var Owned = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled, v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting}
 
 // conditions derives the kubelet's conditions. phase is the derived one, which may be ahead of the one shown.
 func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
@@ -47,6 +47,11 @@ func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 		all,
 		{Type: v1.PodScheduled, Status: v1.ConditionTrue},
 	} {
+		c.ObservedGeneration = in.Pod.Generation
+		out = append(out, dated(in, c))
+	}
+	if podplan.CanRestartAll(in.Pod) {
+		c := restartingAll(in, phase)
 		c.ObservedGeneration = in.Pod.Generation
 		out = append(out, dated(in, c))
 	}
@@ -183,4 +188,18 @@ func resizes(in In, phase v1.PodPhase) []v1.PodCondition {
 	add(v1.PodResizePending, in.Sizes.Pending)
 	add(v1.PodResizeInProgress, in.Sizes.Running)
 	return out
+}
+
+// restartingAll tells whether the Pod is being started over by a rule of one of its containers.
+func restartingAll(in In, phase v1.PodPhase) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.AllContainersRestarting, Status: v1.ConditionFalse}
+	switch {
+	case phase == v1.PodSucceeded:
+		c.Reason = reasonCompleted
+	case phase == v1.PodFailed:
+		c.Reason = reasonFailed
+	case in.End == nil && podplan.RestartingAll(in.Pod, in.Seen):
+		c.Status, c.Reason, c.Message = v1.ConditionTrue, "RestartAllContainersStarted", "container exited with restart policy rule"
+	}
+	return c
 }

@@ -92,6 +92,7 @@ func (in In) begun(name string) *podplan.Container {
 // state fills in state, readiness and start of a container that has a record.
 func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	why, waits := in.Waiting[m.Name]
+	over := podplan.RestartingAll(in.Pod, in.Seen) && m.Kind != podplan.Ephemeral
 	switch {
 	case c.State == podplan.Running:
 		st.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
@@ -103,8 +104,8 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	case c.State == podplan.Exited && waits && in.End == nil:
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
-	case c.State == podplan.Exited && c.Again && in.End == nil && !podplan.Restarts(in.Pod, m, c.Exit.Code):
-		st.State.Waiting = &v1.ContainerStateWaiting{Reason: creating} // the API takes no container back that was shown to have ended for good
+	case c.State == podplan.Exited && (c.Again && !podplan.Restarts(in.Pod, m, c.Exit.Code) || over) && in.End == nil:
+		st.State.Waiting = waiting(in, m).Waiting // the API takes no container back that was shown to have ended for good
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
 	case c.State == podplan.Exited:
 		st.State.Terminated = in.ended(c)

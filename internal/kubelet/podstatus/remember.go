@@ -39,8 +39,8 @@ func remembered(seen podplan.Observed, st v1.ContainerStatus) (podplan.Container
 		Notes: podplan.Notes{CrashDelay: -1}, Uses: podplan.Uses{User: st.User},
 	}
 	ended := st.State.Terminated
-	if ended == nil && st.State.Waiting != nil {
-		ended = st.LastTerminationState.Terminated
+	if ended == nil && st.State.Waiting != nil { // it was to be started again
+		ended, c.Again = st.LastTerminationState.Terminated, true
 	}
 	switch {
 	case ended != nil:

@@ -42,6 +42,9 @@ func restarts(p *v1.Pod, inits bool) func(name string, code int32) bool {
 	if inits {
 		list = p.Spec.InitContainers
 	}
+	if restartsAll(p) {
+		return func(string, int32) bool { return true }
+	}
 	return func(name string, code int32) bool {
 		for i := range list {
 			c := &list[i]
@@ -58,6 +61,20 @@ func restarts(p *v1.Pod, inits bool) func(name string, code int32) bool {
 		}
 		return p.Spec.RestartPolicy == v1.RestartPolicyAlways || p.Spec.RestartPolicy == v1.RestartPolicyOnFailure && code != 0
 	}
+}
+
+// restartsAll tells whether the end of one container may start all of them again (KEP-5532).
+func restartsAll(p *v1.Pod) bool {
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			for _, r := range list[i].RestartPolicyRules {
+				if r.Action == v1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func never(string, int32) bool { return false }

@@ -1,0 +1,97 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// One container's end can start the whole Pod over in its sandbox (restartPolicyRules with action RestartAllContainers, KEP-5532): everything is stopped without
+// preStop hooks, the records go, those of the container that asked for it last, so that an interrupted restart goes on; then the Pod begins with its first init
+// container. What ran before stays in the status as last state, and the restart counts go on from there.
+
+// RestartAllGrace is what running containers get when the whole Pod starts over.
+const RestartAllGrace = 2 * time.Second
+
+const restartAll = "all containers restart" // the cause of stopping them
+
+// asker is the container of the newest sandbox whose end asks for a restart of all.
+func asker(p *v1.Pod, seen Observed) *Container {
+	box := seen.Sandbox()
+	if box == nil || !CanRestartAll(p) {
+		return nil
+	}
+	for _, m := range Members(p) {
+		if c := seen.In(box.ID, m.Name); c != nil && c.State == Exited && asksForAll(m, c.Exit.Code) {
+			return c
+		}
+	}
+	return nil
+}
+
+// asksForAll tells whether the first rule that matches the exit code restarts all containers.
+func asksForAll(m Member, code int32) bool {
+	for _, r := range m.RestartPolicyRules {
+		if matches(r.ExitCodes, code) {
+			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+		}
+	}
+	return false
+}
+
+// CanRestartAll tells whether a container of the Pod has such a rule.
+func CanRestartAll(p *v1.Pod) bool {
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			for _, r := range list[i].RestartPolicyRules {
+				if r.Action == v1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// RestartingAll tells whether the whole Pod is being started over.
+func RestartingAll(p *v1.Pod, seen Observed) bool { return asker(p, seen) != nil }
+
+// startOver plans the restart of all; false when nobody asked for one.
+func startOver(in In, p *Plan) bool {
+	by := asker(in.Pod, in.Seen)
+	if by == nil {
+		return false
+	}
+	box := in.Seen.Sandbox()
+	var kills []Kill
+	var forget []Action
+	for _, m := range Members(in.Pod) {
+		if m.Kind == Ephemeral {
+			continue
+		}
+		for _, c := range in.Seen.Containers {
+			switch {
+			case c.Name != m.Name || c.Sandbox != box.ID || c.ID == by.ID:
+			case c.alive():
+				kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, Grace(in.Pod)), Event: "Stopping container " + c.Name, Cause: restartAll})
+			default:
+				forget = append(forget, RemoveContainer{c.ID, c.Name})
+			}
+		}
+	}
+	if len(kills) > 0 {
+		if !in.held(p, StopTry) {
+			p.Do = append(p.Do, Stop{kills})
+		}
+		return true
+	}
+	if at, _ := in.Limits.next(by); in.Now.Before(at) {
+		p.wake(at)
+		p.Say = append(p.Say, in.backingOff(by, at))
+		return true
+	}
+	if !in.held(p, ReleaseTry) {
+		p.Do = append(forget, RemoveContainer{by.ID, by.Name})
+	}
+	return true
+}
