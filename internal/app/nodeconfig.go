@@ -57,13 +57,14 @@ func (n *nodeFlags) load(p *place) error {
 	p.cri = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
 	n.registerNode = *c.RegisterNode
 	n.loaded = loaded
-	if err := hostFits(c); err != nil {
-		return err
+	return hostFits(c)
+}
+
+// tellIdle names in the log what is set without effect; it is called when the log is open.
+func (n *nodeFlags) tellIdle() {
+	if len(n.loaded.Idle) > 0 {
+		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", n.loaded.Idle)
 	}
-	if len(loaded.Idle) > 0 {
-		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", loaded.Idle)
-	}
-	return nil
 }
 
 // ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own directory and leaves the host alone.

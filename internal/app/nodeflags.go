@@ -42,6 +42,7 @@ func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
 
 // role makes the description of a node from the flags.
 func (n *nodeFlags) role(p *place, e *engine, client kubernetes.Interface) (*nodeRole, error) {
+	n.tellIdle()
 	taints, err := parseTaints(n.taints)
 	if err != nil {
 		return nil, err

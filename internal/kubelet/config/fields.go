@@ -28,8 +28,11 @@ type Field struct {
 	Where string // the package or file that it goes to, or why it has no effect
 }
 
-// Fields is every field of KubeletConfiguration v1beta1 in the order of state; a test compares it with the type.
-func Fields() []Field {
+// Fields is every field of KubeletConfiguration v1beta1; a test compares it with the type.
+func Fields() []Field { return slices.Concat(working(), workingToo(), idling()) }
+
+// working are fields that do what they say.
+func working() []Field {
 	return []Field{
 		{"enableServer", Works, "app/node.go"},
 		{"podLogsDir", Works, "kubelet/options.go"},
@@ -73,6 +76,12 @@ func Fields() []Field {
 		{"kubeAPIQPS", Works, "app/kubelet.go; in one process with the API server nothing throttles"},
 		{"kubeAPIBurst", Works, "app/kubelet.go; in one process with the API server nothing throttles"},
 		{"serializeImagePulls", Works, "kubelet/image/pull"},
+	}
+}
+
+// workingToo are the rest of them.
+func workingToo() []Field {
+	return []Field{
 		{"maxParallelImagePulls", Works, "kubelet/image/pull"},
 		{"mergeDefaultEvictionSettings", Works, "kubelet/config"},
 		{"featureGates", Works, "kubelet/config; gates that nothing asks yet are reported one by one"},
@@ -111,6 +120,15 @@ func Fields() []Field {
 		{"rotateCertificates", Works, "kubelet/certs; gantry up's kubelet shows no certificate: it is in one process with the API server"},
 		{"serverTLSBootstrap", Works, "kubelet/certs"},
 		{"enableContentionProfiling", Works, "app/nodeapi.go"},
+		{"shutdownGracePeriod", Works, "kubelet/drain"},
+		{"shutdownGracePeriodCriticalPods", Works, "kubelet/drain"},
+		{"shutdownGracePeriodByPodPriority", Works, "kubelet/drain"},
+	}
+}
+
+// idling are fields that have no effect, or only that of their default.
+func idling() []Field {
+	return []Field{
 		{"cgroupsPerQOS", Fixed, "always by QoS class"},
 		{"configMapAndSecretChangeDetectionStrategy", Fixed, "always by watch"},
 		{"enforceNodeAllocatable", Fixed, "pods only"},
@@ -152,9 +170,6 @@ func Fields() []Field {
 		{"defaultPodSysctls", Later, "kubelet/podexec"},
 		{"volumePluginDir", Later, "CSI"},
 		{"kernelMemcgNotification", Later, "eviction"},
-		{"shutdownGracePeriod", Works, "kubelet/drain"},
-		{"shutdownGracePeriodCriticalPods", Works, "kubelet/drain"},
-		{"shutdownGracePeriodByPodPriority", Works, "kubelet/drain"},
 		{"reservedMemory", Later, "memory manager"},
 		{"memoryThrottlingFactor", Later, "kubelet/resource"},
 		{"memoryReservationPolicy", Later, "kubelet/resource"},
