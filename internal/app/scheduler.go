@@ -62,6 +62,7 @@ func (u *upCommand) schedule(ctx context.Context, c cluster) error {
 	if u.node.schedulerConfig == "" {
 		cfg.PercentageOfNodesToScore = new(int32(100))
 	}
+	cfg.LeaderElection.LeaderElect = new(false)
 	if enables(cfg, coscheduling.Name) {
 		admin := c.server.InProcess(&user.DefaultInfo{Name: "gantry", Groups: []string{user.SystemPrivilegedGroup}})
 		if err := servePodGroups(ctx, admin); err != nil {

@@ -66,10 +66,10 @@ type Scheduler struct {
 	statuses *bind.Statuses
 	pods     corelisters.PodLister
 	intake
-	events   events.EventBroadcaster
-	meter    *meter
-	bell     chan struct{} // capacity one: something may be in the queue
-	binding  sync.WaitGroup
+	events  events.EventBroadcaster
+	meter   *meter
+	bell    chan struct{} // capacity one: something may be in the queue
+	binding sync.WaitGroup
 	cycle
 	state
 }
