@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/measure"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/pod/usage"
@@ -45,7 +46,7 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{},
+		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: measure.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, Kernel: machine.KernelVersion, OS: machine.OSImage,
 			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
@@ -144,7 +145,9 @@ func (a *nodeAPI) logs(context.Context) []metrics.Log {
 }
 
 // machineReader reads the machine for stats.
-type machineReader struct{}
+type machineReader struct {
+	disks *measure.Asker[usage.Disk] // a file server that is away keeps nobody for long
+}
 
 func (machineReader) Node() (stats.Sample, error) {
 	u, err := proc.Sample("/")
@@ -158,11 +161,13 @@ func (machineReader) Node() (stats.Sample, error) {
 	}, nil
 }
 
-func (machineReader) Cards(pid int) ([]usage.Card, error)   { return proc.Cards("/", pid) }
-func (machineReader) DefaultCard() string                   { return proc.DefaultCard("/") }
-func (machineReader) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
-func (machineReader) OwnFileSystem(dir string) bool         { return proc.OwnFileSystem(dir) }
-func (machineReader) Disk(path string) (usage.Disk, error) {
+func (machineReader) Cards(pid int) ([]usage.Card, error)    { return proc.Cards("/", pid) }
+func (machineReader) DefaultCard() string                    { return proc.DefaultCard("/") }
+func (machineReader) Space(dir string) (usage.Space, error)  { return proc.Space(dir) }
+func (machineReader) OwnFileSystem(dir string) bool          { return proc.OwnFileSystem(dir) }
+func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Ask(path) }
+
+func statFS(path string) (usage.Disk, error) {
 	d, err := proc.StatFS(path)
 	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Used: d.UsedBytes, Inodes: d.Inodes, InodesFree: d.InodesFree}, err
 }
