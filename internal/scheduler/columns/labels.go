@@ -26,12 +26,7 @@ func (l *Labels) set(row int32, labels map[string]string, key string) {
 		l.ID[row] = 0
 		return
 	}
-	id, known := l.number[value]
-	if !known {
-		id = int32(len(l.Values))
-		l.Values, l.number[value] = append(l.Values, value), id
-	}
-	l.ID[row] = id
+	l.ID[row] = l.Number(value)
 }
 
 // Test answers a question about the values of a key: asked once for each value, known for each row. Values that come later are asked when they are met.
@@ -54,4 +49,14 @@ func (q *Test) Holds(row int32) bool {
 		q.known = append(q.known, q.ask(q.labels.Values[k], k > 0))
 	}
 	return q.known[id]
+}
+
+// Number gives a value's number; values not met yet get one.
+func (l *Labels) Number(value string) int32 {
+	id, known := l.number[value]
+	if !known {
+		id = int32(len(l.Values))
+		l.Values, l.number[value] = append(l.Values, value), id
+	}
+	return id
 }

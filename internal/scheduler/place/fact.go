@@ -46,7 +46,8 @@ func (r *Ruling) Refusals(n int) []journal.NodeRefusal {
 	}
 	explainers := map[string]Explainer{}
 	for _, p := range r.judges.Filter {
-		if e, ok := p.(Explainer); ok {
+		_, local := p.(Local) // the others may have to search the cluster for their numbers
+		if e, ok := p.(Explainer); ok && (local || r.Winner == "" || r.Nodes() <= Many) {
 			explainers[p.Name()] = e
 		}
 	}

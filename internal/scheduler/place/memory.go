@@ -24,9 +24,11 @@ type Memory struct {
 	kept    int
 	turn    int64 // counts rulings, for the choice of whom to forget
 	counts  MemoryCounts
+	tallies map[tallyKey]*kept
 
 	key   []byte
 	rows  []int32
+	every []int32 // all rows
 	seen  []int64 // by row: the turn it was last listed in
 	stamp int64
 	scratch
@@ -54,7 +56,7 @@ func (m *Memory) follow(in *In) bool {
 		return false
 	}
 	if m.Table.Layout() != in.World.Layout() { // nodes came or went: rows mean other nodes now
-		m.classes, m.kept = nil, 0
+		m.classes, m.kept, m.tallies = nil, 0, nil
 		m.seen = make([]int64, in.World.Len())
 	}
 	m.Table.Follow(in.World)
@@ -78,8 +80,8 @@ func (m *Memory) classOf(ctx context.Context, in *In) *class {
 		m.classes[p] = map[string]*class{}
 	}
 	var local uint64
-	m.key, local = p.shape(m.key[:0], in.Pod)
 	m.turn++
+	m.key, local = p.shape(m.key[:0], in.Pod)
 	c := m.classes[p][string(m.key)]
 	if c != nil {
 		m.counts.Known++

@@ -2,8 +2,11 @@ package place
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
 // mix rules by the class where judges share and by asking the others about the nodes that are left. It always ends the ruling.
@@ -40,6 +43,7 @@ type mixer struct {
 	first    []int                    // by verdict of the class: how many of the others speak before it
 	promised map[int]bool             // rows promised to other Pods: every judge is asked, in both ways
 	all      []framework.FilterPlugin // for these
+	swept    [][]*framework.Status    // by place in others: verdicts by row; nil: the judge is asked
 }
 
 func (c *cycle) mixer(class *class, others []framework.FilterPlugin) *mixer {
@@ -48,6 +52,7 @@ func (c *cycle) mixer(class *class, others []framework.FilterPlugin) *mixer {
 	for i := 1; i < len(m.first); i++ {
 		m.first[i] = before(c.Judges.Filter, others, class.by[i])
 	}
+	m.sweep()
 	if c.Nominated == nil {
 		return m
 	}
@@ -66,12 +71,45 @@ func (m *mixer) verdict(row int) *framework.Status {
 		return m.judge(m.all, node)
 	}
 	no := m.class.no[row]
-	if k := m.first[no]; k > 0 {
-		if s := Filter(m.ctx, m.In, m.others[:k], node); s != nil {
+	for k := range m.first[no] {
+		if m.swept[k] != nil {
+			if s := m.swept[k][row]; s != nil {
+				return s
+			}
+		} else if s := Filter(m.ctx, m.In, m.others[k:k+1], node); s != nil {
 			return s
 		}
 	}
 	return m.class.said[no]
+}
+
+// sweep lets judges with sums judge all rows at once.
+func (m *mixer) sweep() {
+	m.swept = make([][]*framework.Status, len(m.others))
+	for k, f := range m.others {
+		o := m.cycle.swept[f.Name()]
+		if o == nil {
+			continue
+		}
+		rows := m.Memory.everyRow()
+		m.swept[k] = make([]*framework.Status, len(rows))
+		if o.Refuse != nil {
+			o.Refuse(rows, m.swept[k])
+		}
+	}
+}
+
+// everyRow lists all rows.
+func (m *Memory) everyRow() []int32 {
+	for len(m.every) < m.Table.Len() {
+		m.every = append(m.every, int32(len(m.every)))
+	}
+	return m.every[:m.Table.Len()]
+}
+
+// asks tells whether a judge is asked node by node, which is worth doing in parallel.
+func (m *mixer) asks() bool {
+	return slices.ContainsFunc(m.swept, func(s []*framework.Status) bool { return s == nil })
 }
 
 // mixFilter finds feasible nodes in the order of the sample; false ends the ruling.
@@ -91,7 +129,7 @@ func (c *cycle) mixFilter(class *class, others []framework.FilterPlugin) bool {
 			to = min(from+block, n)
 		}
 		ask := func(i int) { said[from+i] = m.verdict((start + from + i) % n) }
-		if len(others) > 0 {
+		if m.asks() {
 			c.Each(to-from, ask)
 		} else {
 			inOrder(to-from, ask)
@@ -125,7 +163,7 @@ func (c *cycle) mixPreScore(class *class, loud []framework.Plugin) bool {
 		if !seated(loud, framework.Plugin(p)) {
 			continue
 		}
-		s := p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
+		s := c.askPreScore(p)
 		if s.IsSkip() {
 			skip.Insert(p.Name())
 		} else if !s.IsSuccess() {
@@ -135,6 +173,13 @@ func (c *cycle) mixPreScore(class *class, loud []framework.Plugin) bool {
 	}
 	c.State.SetSkipScorePlugins(skip)
 	return true
+}
+
+func (c *cycle) askPreScore(p framework.PreScorePlugin) *framework.Status {
+	if k := c.sums[p.Name()]; k != nil {
+		return k.PreScore(c.State, c.Pod)
+	}
+	return p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
 }
 
 func (c *cycle) mixScore(class *class) bool {
@@ -150,6 +195,13 @@ func (c *cycle) mixScore(class *class) bool {
 	places := make([]int, 0, len(r.scorers))
 	for p, s := range r.scorers {
 		o := class.scorer(s.Name())
+		if swept := c.swept[s.Name()]; swept != nil && swept.Score != nil {
+			raw := c.Memory.sweepScores(c.rows, swept)
+			for i := range raw {
+				b.norm[p][i].Score = raw[i]
+			}
+			continue
+		}
 		if o == nil {
 			asked, places = append(asked, s), append(places, p)
 			continue
@@ -165,6 +217,13 @@ func (c *cycle) mixScore(class *class) bool {
 		return false
 	}
 	return true
+}
+
+func (m *Memory) sweepScores(rows []int32, o *columns.Opinion) []int64 {
+	m.scores = resized(m.scores, len(rows))
+	clear(m.scores)
+	o.Score(rows, m.scores)
+	return m.scores
 }
 
 // scorer finds what the class knows of a judge's scores; nil when the judge does not share.

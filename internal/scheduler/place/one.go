@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -114,6 +115,8 @@ type cycle struct {
 	feasible []framework.NodeInfo
 	rows     []int32 // of feasible, in a mixed ruling
 
+	swept          map[string]*columns.Opinion // of judges with a tally, by name
+	sums           map[string]*kept
 	filtersSkipped sets.Set[string] // judges that do not share and skipped at PreFilter
 }
 

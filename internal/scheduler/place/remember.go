@@ -8,6 +8,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
 // remember rules from memory; false when this Pod must take the plain path, which then starts from the beginning.
@@ -88,14 +89,13 @@ func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) ([]framewor
 			left = append(left, pl)
 			continue
 		}
-		result, s := p.PreFilter(c.ctx, c.State, c.Pod, c.Memory.Table.Nodes)
+		result, s := c.askPreFilter(p)
 		switch {
 		case s.IsSkip():
 			if class.marks(pl) {
 				left = append(left, pl)
 			}
-			skipped := sets.New(p.Name())
-			c.filtersSkipped = c.filtersSkipped.Union(skipped)
+			c.filtersSkipped = c.filtersSkipped.Union(sets.New(p.Name()))
 			continue
 		case !s.IsSuccess() || !result.AllNodes():
 			return nil, false
@@ -112,6 +112,24 @@ func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) ([]framewor
 	}
 	c.State.SetSkipFilterPlugins(class.quieted(class.skipFilter, left).Union(c.filtersSkipped))
 	return left, true
+}
+
+// askPreFilter asks a judge about the Pod, from its sums where it keeps any.
+func (c *cycle) askPreFilter(p framework.PreFilterPlugin) (*framework.PreFilterResult, *framework.Status) {
+	if t, ok := p.(Tallying); ok {
+		if k := c.Memory.tally(&c.In, t); k != nil {
+			if c.sums == nil {
+				c.sums, c.swept = map[string]*kept{}, map[string]*columns.Opinion{}
+			}
+			c.sums[p.Name()] = k
+			s := k.PreFilter(c.State, c.Pod)
+			if o := k.Opinion(); o != nil {
+				c.swept[p.Name()] = o
+			}
+			return nil, s
+		}
+	}
+	return p.PreFilter(c.ctx, c.State, c.Pod, c.Memory.Table.Nodes)
 }
 
 // marks tells whether a judge scores.

@@ -17,6 +17,7 @@ type Boards struct {
 	norm     []framework.NodeScoreList // per plugin, per feasible node
 	raw      [][]int64
 	totals   []int64
+	names    []string
 	failed   []*framework.Status
 }
 
@@ -38,10 +39,16 @@ func (b *Boards) scores(plugins int, nodes []framework.NodeInfo) {
 	b.totals, b.failed = resized(b.totals, len(nodes)), resized(b.failed, len(nodes))
 	clear(b.totals)
 	clear(b.failed)
+	b.names = resized(b.names, len(nodes))
+	for i, n := range nodes {
+		b.names[i] = n.Node().Name
+	}
 	for p := range plugins {
 		b.norm[p], b.raw[p] = resized(b.norm[p], len(nodes)), resized(b.raw[p], len(nodes))
-		for i, n := range nodes {
-			b.norm[p][i].Name = n.Node().Name
+		for i, name := range b.names {
+			if b.norm[p][i].Name != name { // most often it is the name of the ruling before
+				b.norm[p][i].Name = name
+			}
 		}
 	}
 }

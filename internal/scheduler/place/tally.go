@@ -1,0 +1,114 @@
+package place
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+)
+
+// Tallying is a judge whose verdicts come from sums over all nodes. It keeps them for Pods that read the same sums, and changes them as nodes change.
+type Tallying interface {
+	framework.Plugin
+	// Tallied appends what the judge reads of the Pod; false: for this Pod it must be asked anew each time.
+	Tallied(to []byte, p *v1.Pod) ([]byte, bool)
+	// Tally begins sums for Pods like this one, over no node yet.
+	Tally(p *v1.Pod, t *columns.Table) Tally
+}
+
+// Tally is a judge's sums.
+type Tally interface {
+	// Holds tells whether what the sums rest on besides nodes is as it was; if not they are begun anew.
+	Holds() bool
+	// Move takes out what a node added, and adds what it adds now; was is nil at first.
+	Move(was, is framework.NodeInfo)
+	// PreFilter does what the judge's PreFilter does.
+	PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status
+	// PreScore does what the judge's PreScore does.
+	PreScore(state framework.CycleState, p *v1.Pod) *framework.Status
+	// Opinion judges many rows by the sums as they are.
+	Opinion() *columns.Opinion
+}
+
+// tallies are bounded in number: each remembers a node by row.
+const mostTallies = 256
+
+// kept is a tally and the nodes it is over.
+type kept struct {
+	Tally
+	nodes      []framework.NodeInfo
+	generation int64
+	used       int64
+}
+
+// tally finds or begins the sums of a judge for the Pod, brought up to the snapshot; nil when it keeps none.
+func (m *Memory) tally(in *In, judge Tallying) *kept {
+	m.key = append(AppendString(m.key[:0], judge.Name()), 0xff)
+	key, ok := judge.Tallied(m.key, in.Pod)
+	if m.key = key; !ok {
+		return nil
+	}
+	if m.tallies == nil {
+		m.tallies = map[tallyKey]*kept{}
+	}
+	at := tallyKey{in.Judges, string(key)}
+	k := m.tallies[at]
+	if k == nil || !k.Holds() {
+		if k == nil && len(m.tallies) >= mostTallies {
+			m.dropTally()
+		}
+		k = &kept{Tally: judge.Tally(in.Pod, &m.Table), nodes: make([]framework.NodeInfo, m.Table.Len())}
+		m.tallies[at] = k
+	}
+	k.used = m.turn
+	if k.generation == in.World.Generation() {
+		return k
+	}
+	for _, row := range m.stale(in, k.generation) {
+		if was, is := k.nodes[row], m.Table.Nodes[row]; was != is {
+			k.Move(was, is)
+			k.nodes[row] = is
+		}
+	}
+	k.generation = in.World.Generation()
+	return k
+}
+
+type tallyKey struct {
+	judges *Judges
+	shape  string
+}
+
+func (m *Memory) dropTally() {
+	var oldest tallyKey
+	turn := m.turn + 1
+	for at, k := range m.tallies {
+		if k.used < turn {
+			oldest, turn = at, k.used
+		}
+	}
+	delete(m.tallies, oldest)
+}
+
+// ChangedPods calls back for each Pod that left or came between two versions of a node; for all of both when the node itself is another, or was is nil.
+func ChangedPods(was, is framework.NodeInfo, do func(p framework.PodInfo, node *v1.Node, sign int64)) {
+	var old []framework.PodInfo
+	now := is.GetPods()
+	if was != nil {
+		old = was.GetPods()
+		if was.Node() == is.Node() {
+			for len(old) > 0 && len(now) > 0 && old[0] == now[0] {
+				old, now = old[1:], now[1:]
+			}
+			for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+				old, now = old[:len(old)-1], now[:len(now)-1]
+			}
+		}
+		for _, p := range old {
+			do(p, was.Node(), -1)
+		}
+	}
+	for _, p := range now {
+		do(p, is.Node(), 1)
+	}
+}
