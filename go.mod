@@ -64,6 +64,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require k8s.io/endpointslice v0.37.2 // indirect
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect
