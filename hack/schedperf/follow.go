@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,10 +16,13 @@ import (
 // stall is how long nothing may be bound before the rest is given up.
 const stall = 30 * time.Second
 
-// follower watches Pods of a namespace being bound.
+// follower watches Pods of a namespace being bound, from when it is made.
 type follower struct {
-	w     watch.Interface
+	mu    sync.Mutex
 	bound map[string]time.Time
+	more  chan struct{} // capacity one: another was bound
+	ended chan struct{}
+	w     watch.Interface
 }
 
 func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
@@ -26,33 +30,55 @@ func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &follower{w, map[string]time.Time{}}, nil
+	f := &follower{bound: map[string]time.Time{}, more: make(chan struct{}, 1), ended: make(chan struct{}), w: w}
+	go f.follow()
+	return f, nil
+}
+
+func (f *follower) follow() {
+	defer close(f.ended)
+	for e := range f.w.ResultChan() {
+		p, ok := e.Object.(*v1.Pod)
+		if !ok || p.Spec.NodeName == "" {
+			continue
+		}
+		f.mu.Lock()
+		if f.bound[p.Name].IsZero() {
+			f.bound[p.Name] = time.Now()
+		}
+		f.mu.Unlock()
+		select {
+		case f.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (f *follower) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.bound)
 }
 
 // wait returns when n Pods were bound, with those that were; an error when it takes too long.
-func (f *follower) wait(ctx context.Context, n int) (map[string]time.Time, error) {
-	defer f.w.Stop()
+func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time, err error) {
 	timer := time.NewTimer(stall)
 	defer timer.Stop()
-	for len(f.bound) < n {
+	for f.count() < n && err == nil {
 		select {
-		case e, open := <-f.w.ResultChan():
-			if !open {
-				return f.bound, fmt.Errorf("the watch ended with %d of %d Pods bound", len(f.bound), n)
-			}
-			p, ok := e.Object.(*v1.Pod)
-			if !ok || p.Spec.NodeName == "" || !f.bound[p.Name].IsZero() {
-				continue
-			}
-			f.bound[p.Name] = time.Now()
+		case <-f.more:
 			timer.Reset(stall)
 		case <-timer.C:
-			return f.bound, fmt.Errorf("%d of %d Pods bound, no more for %s", len(f.bound), n, stall)
+			err = fmt.Errorf("%d of %d Pods bound, no more for %s", f.count(), n, stall)
+		case <-f.ended:
+			err = fmt.Errorf("the watch ended with %d of %d Pods bound", f.count(), n)
 		case <-ctx.Done():
-			return f.bound, ctx.Err()
+			err = ctx.Err()
 		}
 	}
-	return f.bound, nil
+	f.w.Stop()
+	<-f.ended
+	return f.bound, err
 }
 
 // churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second, until stopped; also what Pods of the shape need.

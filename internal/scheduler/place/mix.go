@@ -177,7 +177,7 @@ func (c *cycle) mixPreScore(class *class, loud []framework.Plugin) bool {
 
 func (c *cycle) askPreScore(p framework.PreScorePlugin) *framework.Status {
 	if k := c.sums[p.Name()]; k != nil {
-		return k.PreScore(c.State, c.Pod)
+		return k.PreScore(c.State, c.Pod, c.feasible)
 	}
 	return p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
 }

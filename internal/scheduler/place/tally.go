@@ -25,7 +25,7 @@ type Tally interface {
 	// PreFilter does what the judge's PreFilter does.
 	PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status
 	// PreScore does what the judge's PreScore does.
-	PreScore(state framework.CycleState, p *v1.Pod) *framework.Status
+	PreScore(state framework.CycleState, p *v1.Pod, feasible []framework.NodeInfo) *framework.Status
 	// Opinion judges many rows by the sums as they are.
 	Opinion() *columns.Opinion
 }

@@ -215,7 +215,7 @@ func (s *tally) PreFilter(state framework.CycleState, p *v1.Pod) *framework.Stat
 }
 
 // PreScore gives the weights to this Pod's cycle.
-func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod) *framework.Status {
+func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
 	prefers := len(s.own.GetPreferredAffinityTerms())+len(s.own.GetPreferredAntiAffinityTerms()) > 0
 	if s.ignorePreferred && !prefers || s.entries == 0 {
 		return framework.NewStatus(framework.Skip)

@@ -1,0 +1,225 @@
+package podtopologyspread
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+var _ place.Tallying = (*Plugin)(nil)
+
+// Tallied is namespace, labels, constraints, and what decides which nodes are domains: selector, node affinity, tolerations. Default constraints rest on Services and
+// controllers, which come and go: they are counted anew each time.
+func (pl *Plugin) Tallied(to []byte, p *v1.Pod) ([]byte, bool) {
+	if len(p.Spec.TopologySpreadConstraints) == 0 {
+		return to, false
+	}
+	for _, action := range []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway} {
+		if _, err := pl.constraints(p, action); err != nil {
+			return to, false
+		}
+	}
+	to = appendLabels(place.AppendString(to, p.Namespace), p.Labels)
+	to = appendLabels(to, p.Spec.NodeSelector)
+	reads := v1.PodSpec{TopologySpreadConstraints: p.Spec.TopologySpreadConstraints, Tolerations: p.Spec.Tolerations}
+	if a := p.Spec.Affinity; a != nil {
+		reads.Affinity = &v1.Affinity{NodeAffinity: a.NodeAffinity}
+	}
+	raw, err := reads.Marshal()
+	return append(to, raw...), err == nil
+}
+
+func appendLabels(to []byte, l map[string]string) []byte {
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		to = place.AppendString(place.AppendString(to, key), l[key])
+	}
+	return append(to, 0xff)
+}
+
+// tally is what PreFilter and PreScore count, kept while nodes and Pods come and go.
+type tally struct {
+	pl         *Plugin
+	pod        *v1.Pod
+	required   nodeaffinity.RequiredNodeAffinity
+	table      *columns.Table
+	hard, soft []sums
+}
+
+// sums are the matching Pods and the nodes by domain of one constraint.
+type sums struct {
+	constraint
+	labels *columns.Labels
+	pods   []int // by number of the value
+	nodes  []int
+}
+
+// Tally begins without any node.
+func (pl *Plugin) Tally(p *v1.Pod, t *columns.Table) place.Tally {
+	s := &tally{pl: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t}
+	of := func(action v1.UnsatisfiableConstraintAction) (out []sums) {
+		all, _ := pl.constraints(p, action) // Tallied saw that they can be read
+		for _, c := range all {
+			out = append(out, sums{constraint: c, labels: t.Labels(c.key)})
+		}
+		return out
+	}
+	s.hard, s.soft = of(v1.DoNotSchedule), of(v1.ScheduleAnyway)
+	return s
+}
+
+// Holds always: the sums rest on nodes and their Pods alone.
+func (*tally) Holds() bool { return true }
+
+// Move follows a node, which may have become another domain or none.
+func (s *tally) Move(was, is framework.NodeInfo) {
+	if was == nil || was.Node() != is.Node() {
+		if was != nil {
+			s.place(was.Node(), -1)
+		}
+		s.place(is.Node(), 1)
+	}
+	place.ChangedPods(was, is, func(p framework.PodInfo, node *v1.Node, sign int64) {
+		other := p.GetPod()
+		if other.DeletionTimestamp != nil || other.Namespace != s.pod.Namespace {
+			return
+		}
+		s.each(node, func(c *sums, id int32) {
+			if !c.selector.Empty() && c.selector.Matches(labels.Set(other.Labels)) {
+				c.pods[id] += int(sign)
+			}
+		})
+	})
+}
+
+func (s *tally) place(node *v1.Node, by int) {
+	s.each(node, func(c *sums, id int32) { c.nodes[id] += by })
+}
+
+// each calls back for the constraints that the node counts for.
+func (s *tally) each(node *v1.Node, do func(c *sums, id int32)) {
+	for _, all := range [][]sums{s.hard, s.soft} {
+		if !hasKeys(node, all) {
+			continue
+		}
+		for i := range all {
+			c := &all[i]
+			if !c.includes(s.pod, node, s.required) {
+				continue
+			}
+			id := c.labels.Number(node.Labels[c.key])
+			for int(id) >= len(c.pods) {
+				c.pods, c.nodes = append(c.pods, 0), append(c.nodes, 0)
+			}
+			do(c, id)
+		}
+	}
+}
+
+func hasKeys(node *v1.Node, all []sums) bool {
+	for i := range all {
+		if _, ok := node.Labels[all[i].key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// PreFilter gives the counts to this Pod's cycle.
+func (s *tally) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Status {
+	if len(s.hard) == 0 {
+		return framework.NewStatus(framework.Skip)
+	}
+	note := &spread{domains: make([]domains, len(s.hard))}
+	for i := range s.hard {
+		c := &s.hard[i]
+		note.constraints = append(note.constraints, c.constraint)
+		d := &note.domains[i]
+		d.pods = map[string]int{}
+		for id, n := range c.nodes {
+			if n > 0 {
+				d.pods[c.labels.Values[id]] = c.pods[id]
+			}
+		}
+		d.settle()
+	}
+	state.Write(filterKey, note)
+	return nil
+}
+
+// PreScore gives the counts of the domains that feasible nodes are in.
+func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, feasible []framework.NodeInfo) *framework.Status {
+	if len(s.soft) == 0 {
+		return framework.NewStatus(framework.Skip)
+	}
+	all := make([]constraint, len(s.soft))
+	for i := range s.soft {
+		all[i] = s.soft[i].constraint
+	}
+	note := s.pl.begin(all, feasible, true)
+	for i := range s.soft {
+		c := &s.soft[i]
+		for domain := range note.pods[i] {
+			if id := c.labels.Number(domain); int(id) < len(c.pods) {
+				note.pods[i][domain] = c.pods[id]
+			}
+		}
+	}
+	state.Write(scoreKey, note)
+	return nil
+}
+
+// Opinion compares every row's domains by number.
+func (s *tally) Opinion() *columns.Opinion {
+	type bound struct {
+		*sums
+		most int // matching Pods a domain may have
+	}
+	var bounds []bound
+	for i := range s.hard {
+		c := &s.hard[i]
+		least, domains := 0, 0
+		for id, n := range c.nodes {
+			if n > 0 {
+				if domains == 0 || c.pods[id] < least {
+					least = c.pods[id]
+				}
+				domains++
+			}
+		}
+		if domains < int(c.minDomains) {
+			least = 0
+		}
+		most := least + int(c.maxSkew)
+		if c.selector.Matches(labels.Set(s.pod.Labels)) {
+			most--
+		}
+		bounds = append(bounds, bound{c, most})
+	}
+	return &columns.Opinion{Refuse: func(rows []int32, no []*framework.Status) {
+		for i, row := range rows {
+			for k := range bounds {
+				c := &bounds[k]
+				id := c.labels.ID[row]
+				if id == 0 {
+					no[i] = s.pl.unlabelled
+					break
+				}
+				there := 0
+				if int(id) < len(c.pods) && c.nodes[id] > 0 {
+					there = c.pods[id]
+				}
+				if there > c.most {
+					no[i] = s.pl.skewed
+					break
+				}
+			}
+		}
+	}}
+}
