@@ -13,11 +13,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/trace"
 	"github.com/gantry-project/gantry/internal/trace/otlp"
 )
@@ -268,10 +272,71 @@ func surroundings(ctx context.Context, client kubernetes.Interface) *explain.Clu
 			c.Classes = append(c.Classes, &classes.Items[i])
 		}
 	}
-	if c.Judges, err = plugins.Judges(corev1.DefaultSchedulerName, nil); err != nil {
+	if c.Judges, err = plugins.Judges(corev1.DefaultSchedulerName, newJudgesView(ctx, client, all)); err != nil {
 		c.Judges = nil // the answer does without trials
 	}
 	return c
+}
+
+// judgesView is as much of a scheduler's handle as plugins need that only judge: what is known of volumes and namespaces.
+type judgesView struct {
+	framework.Handle
+	facts     storage.Facts
+	informers informers.SharedInformerFactory // never started: its store holds what was read once
+}
+
+// StorageFacts implements storage.Source.
+func (v judgesView) StorageFacts() storage.Facts { return v.facts }
+
+// SharedInformerFactory implements framework.Handle.
+func (v judgesView) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
+
+func newJudgesView(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) judgesView {
+	v := judgesView{facts: storageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client, 0)}
+	if l, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
+		store := v.informers.Core().V1().Namespaces().Informer().GetStore()
+		for i := range l.Items {
+			_ = store.Add(&l.Items[i]) // a store in memory that keys by name
+		}
+	}
+	return v
+}
+
+// storageFacts reads claims, volumes and what belongs to them; what the asker may not list is taken as absent.
+func storageFacts(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) storage.Facts {
+	var objects []runtime.Object
+	if l, err := client.CoreV1().PersistentVolumeClaims("").List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.CoreV1().PersistentVolumes().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().StorageClasses().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().CSINodes().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().CSIDrivers().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().CSIStorageCapacities("").List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().VolumeAttachments().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	return storage.Of(objects...)
+}
+
+func appendAll[T any, P interface {
+	*T
+	runtime.Object
+}](out []runtime.Object, items []T) []runtime.Object {
+	for i := range items {
+		out = append(out, P(&items[i]))
+	}
+	return out
 }
 
 // exactlyOne is cobra.ExactArgs with a message that says what is missing.

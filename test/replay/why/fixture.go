@@ -33,7 +33,7 @@ type Config struct {
 type Image struct {
 	Ref    string `json:"ref"`
 	From   string `json:"from"`
-	Pad    int64  `json:"pad"`
+	Pad    any    `json:"pad"` // a number of bytes or a quantity
 	User   string `json:"user"`
 	Passwd string `json:"passwd"`
 }
@@ -66,6 +66,21 @@ type Step struct {
 	State       string         `json:"state"`
 	Config      map[string]any `json:"config"`
 	Resolved    *Resolved      `json:"resolved_when"`
+	registryStep
+}
+
+// registryStep is what a step "registry" says.
+type registryStep struct {
+	Host string `json:"host"`
+	Auth *Auth  `json:"auth"`
+	Rate any    `json:"rate"` // bytes a second of each connection
+	Push *Image `json:"push"`
+}
+
+// Auth is who may pull.
+type Auth struct {
+	User     string `json:"user"`
+	Password string `json:"password"`
 }
 
 // Expected is the right answer.

@@ -9,12 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-
-	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // ErrVoid says that a fixture's own set-up did not come about, so nothing was judged.
@@ -80,8 +74,14 @@ func (w *World) step(ctx context.Context, s Step) error {
 		return w.StartRole(s.Component)
 	case "configure":
 		return w.configure(s)
+	case "registry":
+		if w.serves != nil {
+			return w.serves.step(s)
+		}
+	case "port-forward":
+		return w.portForward(ctx, s.Object, s.Port, fmt.Sprint(s.Expect))
 	}
-	return fmt.Errorf("step %q needs a real node: not played here", s.Do)
+	return fmt.Errorf("%w: step %q is not played here", ErrVoid, s.Do)
 }
 
 func first(a, b string) string {
@@ -284,90 +284,22 @@ func (w *World) fakePod(ctx context.Context, s Step) error {
 }
 
 func (w *World) evict(ctx context.Context, s Step) error {
-	name := strings.TrimPrefix(s.Object, "pod/")
-	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":"default"}}`, name)
-	out, errs, code := w.pipe(ctx, body, "create", "--raw", "/api/v1/namespaces/default/pods/"+name+"/eviction", "-f", "-")
 	want := fmt.Sprint(s.Expect)
-	if want == "429" && code == 0 || want == "201" && code != 0 {
-		return fmt.Errorf("the eviction answered otherwise than %s: %s%s", want, out, errs)
+	refused := w.evicted(ctx, s.Object)
+	if want == "429" && refused == nil || want == "201" && refused != nil {
+		return fmt.Errorf("the eviction answered otherwise than %s: %w", want, refused)
 	}
 	return nil
 }
 
-// wait waits until an object shows a state; see holds for the words.
-func (w *World) wait(ctx context.Context, object, until, within string) error {
-	d := 30 * time.Second
-	if within != "" {
-		var err error
-		if d, err = time.ParseDuration(within); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	var last error // what was seen before the time ran out
-	err := instance.Poll(ctx, 30*time.Millisecond, func() error {
-		o, err := w.get(ctx, object)
-		switch {
-		case until == "deleted" && apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			if ctx.Err() == nil {
-				last = err
-			}
-			return err
-		}
-		if ok, why := holds(o, until); !ok {
-			last = fmt.Errorf("%s does not show %q: %s", object, until, why)
-			return last
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w within %s: %w", ErrVoid, d, errors.Join(last, context.Cause(ctx), errors.New(tail(w.Output("scheduler")))))
-	}
-	return nil
-}
-
-// get reads an object named as kubectl would have it: "pod/web", "deployment/web -n team-a".
-func (w *World) get(ctx context.Context, object string) (map[string]any, error) {
+// evicted asks for an eviction; nil when it was granted.
+func (w *World) evicted(ctx context.Context, object string) error {
 	words := split(object)
-	kind, name, _ := strings.Cut(words[0], "/")
-	resource, ok := resources[kind]
-	if !ok {
-		return nil, fmt.Errorf("kind %q: add it to resources", kind)
+	name, namespace := strings.TrimPrefix(words[0], "pod/"), words[len(words)-1]
+	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, namespace)
+	out, errs, code := w.pipe(ctx, body, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
+	if code != 0 {
+		return fmt.Errorf("%s%s", out, errs)
 	}
-	var target dynamic.ResourceInterface = w.dynamic.Resource(resource)
-	if kind != "node" && kind != "pv" && kind != "namespace" && kind != "priorityclass" {
-		target = w.dynamic.Resource(resource).Namespace(words[len(words)-1])
-	}
-	o, err := target.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return o.Object, nil
-}
-
-func resource(group, version, plural string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
-}
-
-// resources are the kinds that fixtures wait for.
-var resources = map[string]schema.GroupVersionResource{
-	"pod": resource("", "v1", "pods"), "node": resource("", "v1", "nodes"), "service": resource("", "v1", "services"),
-	"pvc": resource("", "v1", "persistentvolumeclaims"), "persistentvolumeclaim": resource("", "v1", "persistentvolumeclaims"), "pv": resource("", "v1", "persistentvolumes"),
-	"deployment": resource("apps", "v1", "deployments"), "replicaset": resource("apps", "v1", "replicasets"), "statefulset": resource("apps", "v1", "statefulsets"),
-	"daemonset": resource("apps", "v1", "daemonsets"), "job": resource("batch", "v1", "jobs"), "cronjob": resource("batch", "v1", "cronjobs"),
-	"pdb": resource("policy", "v1", "poddisruptionbudgets"), "poddisruptionbudget": resource("policy", "v1", "poddisruptionbudgets"),
-	"podgroup": resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"), "priorityclass": resource("scheduling.k8s.io", "v1", "priorityclasses"),
-	"resourcequota": resource("", "v1", "resourcequotas"), "namespace": resource("", "v1", "namespaces"),
-}
-
-// tail is the end of what a process printed.
-func tail(s string) string {
-	const most = 1500
-	if len(s) > most {
-		s = "…" + s[len(s)-most:]
-	}
-	return s
+	return nil
 }

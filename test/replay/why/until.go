@@ -7,7 +7,7 @@ import (
 )
 
 // holds tells whether an object shows what the words say: "condition T=S [reason R]", "container C waiting R", "restartCount>=N", "path.to.field=value", several in a row.
-// Words about time ("for 60s") and what cannot be read from one object are refused.
+// What cannot be read from one object is refused.
 func holds(o map[string]any, until string) (bool, string) {
 	words := strings.Fields(until)
 	for i := 0; i < len(words); {
@@ -27,6 +27,11 @@ func holds(o map[string]any, until string) (bool, string) {
 				return false, brief(o)
 			}
 			i += 4
+		case strings.HasPrefix(words[i], "restartCount"):
+			if ok, have := restarts(o, strings.TrimPrefix(words[i], "restartCount")); !ok {
+				return false, have
+			}
+			i++
 		case strings.Contains(words[i], "="):
 			path, want, _ := strings.Cut(words[i], "=")
 			if have := fmt.Sprint(field(o, path)); have != want {
@@ -40,6 +45,27 @@ func holds(o map[string]any, until string) (bool, string) {
 		}
 	}
 	return true, ""
+}
+
+// restarts compares the restarts of all containers with ">=2" or "=0".
+func restarts(o map[string]any, want string) (bool, string) {
+	sum := 0
+	for _, list := range []string{"status.initContainerStatuses", "status.containerStatuses"} {
+		all, _ := field(o, list).([]any)
+		for _, x := range all {
+			c, _ := x.(map[string]any)
+			n, _ := c["restartCount"].(int64)
+			sum += int(n)
+		}
+	}
+	var bound int
+	if n, _ := fmt.Sscanf(want, ">=%d", &bound); n == 1 {
+		return sum >= bound, fmt.Sprintf("%d restarts", sum)
+	}
+	if n, _ := fmt.Sscanf(want, "=%d", &bound); n == 1 {
+		return sum == bound && field(o, "status.phase") == "Running", fmt.Sprintf("%d restarts: %s", sum, brief(o))
+	}
+	return false, "restartCount" + want + " is not understood here"
 }
 
 func brief(o map[string]any) string {

@@ -18,7 +18,7 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// World is a control plane with nodes that are only objects.
+// World is a control plane with nodes that are only objects, or `gantry up` with its one real node.
 type World struct {
 	*instance.Instance
 	f       Fixture
@@ -27,17 +27,17 @@ type World struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 
-	mu       sync.Mutex
-	silent   map[string]bool // nodes whose heartbeat stopped
-	slow     map[string]bool // nodes that use up a Pod's grace
-	unready  map[string]bool // Pods that are not ready
-	phased   map[string]corev1.PodPhase
-	commands []string // what was run, for the report
+	mu      sync.Mutex
+	silent  map[string]bool // nodes whose heartbeat stopped
+	slow    map[string]bool // nodes that use up a Pod's grace
+	unready map[string]bool // Pods that are not ready
+	phased  map[string]corev1.PodPhase
+	serves  *registries // of a world with a real node
 }
 
 // Open starts a world for a fixture.
 func Open(ctx context.Context, binary string, number int, f Fixture) (*World, error) {
-	i, err := instance.New(instance.Options{Binary: binary, Split: true, Number: number, NodeIP: "127.0.0.1"})
+	i, err := instance.New(instance.Options{Binary: binary, Split: !f.real(), Number: number, NodeIP: "127.0.0.1"})
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,15 @@ func Open(ctx context.Context, binary string, number int, f Fixture) (*World, er
 }
 
 func (w *World) open(ctx context.Context) error {
+	if w.f.real() {
+		if err := w.furnish(); err != nil {
+			return err
+		}
+	}
 	if err := w.Start(); err != nil {
 		return err
 	}
-	up, cancel := context.WithTimeout(ctx, 30*time.Second)
+	up, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	if err := w.WaitAPI(up); err != nil {
 		return err
@@ -75,6 +80,22 @@ func (w *World) open(ctx context.Context) error {
 			return fmt.Errorf("PodGroup definition: %s%s", out, errs)
 		}
 	}
+	if !w.f.real() {
+		if err := w.fakeNodes(ctx); err != nil {
+			return err
+		}
+	}
+	return instance.Poll(up, 20*time.Millisecond, func() error {
+		_, _, code := w.Kubectl(up, "get", "serviceaccount", "default")
+		if code != 0 {
+			return errors.New("the default service account is not there yet")
+		}
+		return nil
+	})
+}
+
+// fakeNodes starts what stands beside the API server, and the player of the nodes.
+func (w *World) fakeNodes(ctx context.Context) error {
 	for _, role := range []string{"scheduler", "controllers"} {
 		if err := w.StartRole(role); err != nil {
 			return err
@@ -83,13 +104,7 @@ func (w *World) open(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w.cancel = stop
 	w.done.Go(func() { w.keepNodes(run) })
-	return instance.Poll(up, 20*time.Millisecond, func() error {
-		_, _, code := w.Kubectl(up, "get", "serviceaccount", "default")
-		if code != 0 {
-			return errors.New("the default service account is not there yet")
-		}
-		return nil
-	})
+	return nil
 }
 
 func (w *World) needsGroups() bool {
@@ -121,7 +136,11 @@ func (w *World) Close() error {
 		w.cancel()
 		w.done.Wait()
 	}
-	return w.Remove()
+	var err error
+	if w.serves != nil {
+		err = w.serves.close()
+	}
+	return errors.Join(err, w.Remove())
 }
 
 // pipe runs kubectl with a text on its standard input.
@@ -162,4 +181,17 @@ spec:
     storage: true
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: scheduler-podgroups}
+rules:
+- {apiGroups: [scheduling.x-k8s.io], resources: [podgroups, podgroups/status], verbs: [get, list, watch, patch, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: scheduler-podgroups}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: scheduler-podgroups}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:kube-scheduler"}
 `
