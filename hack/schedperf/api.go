@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/host"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
@@ -70,6 +73,12 @@ func (o options) bed(ctx context.Context) (*bed, error) {
 			return nil, errors.Join(err, b.end())
 		}
 		b.pid = i.PID("scheduler")
+		if o.profile != "" {
+			b.pid = os.Getpid()
+			if err := b.inside(ctx, i); err != nil {
+				return nil, errors.Join(err, b.end())
+			}
+		}
 		if cfg, err = i.Admin(ctx); err != nil {
 			return nil, errors.Join(err, b.end())
 		}
@@ -99,7 +108,41 @@ func (o options) own(ctx context.Context) (*instance.Instance, error) {
 	if err := i.WaitAPI(ctx); err != nil {
 		return i, err
 	}
+	if o.profile != "" {
+		return i, nil
+	}
 	return i, i.StartRole("scheduler")
+}
+
+// inside runs the scheduler in this process, under the profiler.
+func (b *bed) inside(ctx context.Context, i *instance.Instance) error {
+	cfg, err := i.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	cfg.QPS = -1
+	conf, err := config.Load([]byte(everyNode))
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(b.o.profile)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- host.Run(ctx, host.Options{KubeConfig: cfg, Config: conf, Alone: true}) }()
+	end := b.end
+	b.end = func() error {
+		cancel()
+		err := <-done
+		pprof.StopCPUProfile()
+		return errors.Join(err, out.Close(), end())
+	}
+	return nil
 }
 
 // run measures one shape: nodes and first Pods are made, then the measured Pods created and awaited.

@@ -10,7 +10,9 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 )
 
 // stall is how long nothing may be bound before the rest is given up.
@@ -21,36 +23,46 @@ type follower struct {
 	mu    sync.Mutex
 	bound map[string]time.Time
 	more  chan struct{} // capacity one: another was bound
-	ended chan struct{}
-	w     watch.Interface
+
+	running sync.WaitGroup
+	stop    func()
 }
 
 func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
-	w, err := b.client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{bound: map[string]time.Time{}, more: make(chan struct{}, 1), stop: cancel}
+	pods := b.client.CoreV1().Pods(namespace)
+	list := &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
+	}
+	informer := cache.NewSharedIndexInformer(list, &v1.Pod{}, 0, cache.Indexers{}) // a watch that a busy server ends is taken up again
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.see, UpdateFunc: func(_, is any) { f.see(is) }})
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	f := &follower{bound: map[string]time.Time{}, more: make(chan struct{}, 1), ended: make(chan struct{}), w: w}
-	go f.follow()
+	f.running.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		cancel()
+		return nil, fmt.Errorf("listing the Pods of %s: %w", namespace, context.Cause(ctx))
+	}
 	return f, nil
 }
 
-func (f *follower) follow() {
-	defer close(f.ended)
-	for e := range f.w.ResultChan() {
-		p, ok := e.Object.(*v1.Pod)
-		if !ok || p.Spec.NodeName == "" {
-			continue
-		}
-		f.mu.Lock()
-		if f.bound[p.Name].IsZero() {
-			f.bound[p.Name] = time.Now()
-		}
-		f.mu.Unlock()
-		select {
-		case f.more <- struct{}{}:
-		default:
-		}
+func (f *follower) see(obj any) {
+	p, ok := obj.(*v1.Pod)
+	if !ok || p.Spec.NodeName == "" {
+		return
+	}
+	f.mu.Lock()
+	if f.bound[p.Name].IsZero() {
+		f.bound[p.Name] = time.Now()
+	}
+	f.mu.Unlock()
+	select {
+	case f.more <- struct{}{}:
+	default:
 	}
 }
 
@@ -70,14 +82,12 @@ func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time,
 			timer.Reset(stall)
 		case <-timer.C:
 			err = fmt.Errorf("%d of %d Pods bound, no more for %s", f.count(), n, stall)
-		case <-f.ended:
-			err = fmt.Errorf("the watch ended with %d of %d Pods bound", f.count(), n)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
 	}
-	f.w.Stop()
-	<-f.ended
+	f.stop()
+	f.running.Wait()
 	return f.bound, err
 }
 

@@ -34,6 +34,7 @@ type options struct {
 	pid        int
 	creators   int
 	config     string
+	profile    string
 	out        string
 }
 
@@ -57,6 +58,7 @@ func main() {
 	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
 	f.IntVar(&o.creators, "creators", 16, "api: concurrent clients that create Pods")
 	f.StringVar(&o.config, "config", "", "api: KubeSchedulerConfiguration file of `gantry scheduler` (default: every node is scored)")
+	f.StringVar(&o.profile, "cpuprofile", "", "api: run the scheduler inside this process and write a profile of both; CPU time is then that of both")
 	f.StringVar(&o.out, "o", "", "file for the figures as JSON")
 	_ = f.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
