@@ -73,7 +73,7 @@ func (a *nodeAPI) pods() []*v1.Pod {
 func (a *nodeAPI) attach(k *kubelet.Kubelet, o *serve.Options) {
 	a.kubelet = k
 	a.meter.Attach(metrics.Sources{
-		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Pods: a.pods, Missed: k.Missed, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
+		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Pods: a.pods, Missed: k.Missed, Stuck: a.stuck, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {
@@ -126,6 +126,15 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 				Inodes: float64(d.Inodes), InodesFree: float64(d.InodesFree), InodesUsed: float64(d.Inodes - d.InodesFree),
 			})
 		}
+	}
+	return out
+}
+
+// stuck are the steps of Pods that hang.
+func (a *nodeAPI) stuck() []metrics.Stuck {
+	var out []metrics.Stuck
+	for _, s := range a.kubelet.Stuck() {
+		out = append(out, metrics.Stuck{Namespace: s.Pod.Namespace, Pod: s.Pod.Name, UID: string(s.UID), Path: string(s.Path), Step: s.What, Since: s.Since})
 	}
 	return out
 }

@@ -104,6 +104,7 @@ var causes = []cause{
 	{"unscheduled", unscheduled},
 	{"node lost", nodeLost},
 	{"volume", volumeWaits},
+	{"stuck", stuck},
 	{"sandbox", sandboxFails},
 	{"image", imageFails},
 	{"configuration", configFails},

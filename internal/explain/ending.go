@@ -68,6 +68,8 @@ func terminating(in In) *Answer {
 		a.Cause = fmt.Sprintf("The Pod waits for the kubelet of node %s to confirm the end of its containers, and that node is not ready.", in.Node.Name)
 		a.Next = "it ends when the node answers again"
 		a.Fixes = []Fix{do("mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely off"), forceDelete(in)}
+	case stuck(in) != nil:
+		return stuck(in)
 	case len(running) > 0:
 		stopping(a, in, running)
 	case len(p.Finalizers) > 0:

@@ -67,6 +67,18 @@ func TestWhy(t *testing.T) {
 			}})
 			in.fact(50*time.Second, "scheduler", journal.Queued{Queue: "unschedulable", Cause: "ScheduleAttemptFailure"})
 		}, "Pending", []string{"0/3 nodes are available", "near is 500m short of cpu (1500m free of 4000m, 2000m wanted)", "lower the request of cpu to 1500m, or free 500m on near", "kubectl uncordon cordoned", "unschedulable queue"}, nil},
+		{"a call to the runtime hangs", func(in *In) {
+			in.fact(41*time.Second, "kubelet", journal.Planned{Do: []string{"create sandbox"}})
+			in.fact(30*time.Second, "kubelet", journal.Stuck{Path: "SyncPod", Step: "make the sandbox", Since: t0.Add(-40 * time.Second)})
+		}, "Stuck", []string{"node n1 is stuck with this Pod in SyncPod: make the sandbox has not come back since 2026-01-02T03:03:25Z, 40s ago", "since 40s ago", "runtimeRequestTimeout"}, []string{"force"}},
+		{"a deletion whose stop hangs", func(in *In) {
+			in.Pod.DeletionTimestamp = &metav1.Time{Time: t0.Add(-time.Minute)}
+			in.fact(30*time.Second, "kubelet", journal.Stuck{Path: "SyncTerminatingPod", Step: "stop the sandbox", Since: t0.Add(-40 * time.Second)})
+		}, "Terminating", []string{"SyncTerminatingPod: stop the sandbox has not come back", "--force"}, nil},
+		{"what hung came back", func(in *In) {
+			in.fact(30*time.Second, "kubelet", journal.Stuck{Path: "SyncPod", Step: "make the sandbox", Since: t0.Add(-40 * time.Second)})
+			in.fact(20*time.Second, "kubelet", journal.Unstuck{Path: "SyncPod", Step: "make the sandbox"})
+		}, "ContainerCreating", nil, []string{"has not come back"}},
 		{"gated", func(in *In) {
 			in.Pod.Spec.NodeName, in.Pod.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
 		}, "SchedulingGated", []string{"example.com/quota"}, nil},

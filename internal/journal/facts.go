@@ -7,7 +7,7 @@ var Facts = []Fact{
 	// waiting, judged, bound
 	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{},
 	// received, driven
-	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{},
+	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{},
 	// furnished
 	Pulling{}, Pulled{}, PullFailed{}, VolumeReady{}, VolumeWaiting{},
 	// watched

@@ -195,6 +195,15 @@ func (k *Kubelet) EndPod(uid types.UID, end podplan.End) (atRest <-chan struct{}
 // Missed counts changes in the runtime that only the audit found.
 func (k *Kubelet) Missed() int64 { return k.watcher.Missed() }
 
+// Stuck names the Pods with a step that should have come back, longest first.
+func (k *Kubelet) Stuck() []podworker.StuckPod {
+	pool := k.started()
+	if pool == nil {
+		return nil
+	}
+	return pool.Stuck()
+}
+
 func (k *Kubelet) started() *podworker.Pool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -111,7 +111,7 @@ func (f *faults) next(method string) term {
 // intercept applies faults and records the call.
 func (f *Fake) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	method := path.Base(info.FullMethod)
-	resp, err := f.misbehave(ctx, f.faults.next(method), func() (any, error) { return handler(ctx, req) })
+	resp, err := f.misbehave(ctx, f.faultOf(method, req), func() (any, error) { return handler(ctx, req) })
 	f.calls.add(method, req, err)
 	return resp, err
 }

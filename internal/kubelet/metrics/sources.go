@@ -24,9 +24,16 @@ type Sources struct {
 	Version  string // v1.37.2
 	Pods     func() []*v1.Pod
 	Missed   func() int64                   // changes that no event told of; nil: not shown
+	Stuck    func() []Stuck                 // steps of Pods that hang; nil: not shown
 	Volumes  func(context.Context) []Volume // nil: no kubelet_volume_stats_*
 	Logs     func(context.Context) []Log    // nil: no kubelet_container_log_filesystem_used_bytes
 	Expiry   func() map[string]time.Time    // of certificates by use, client or server; nil: not shown
+}
+
+// Stuck is a step of a Pod that hangs.
+type Stuck struct {
+	Namespace, Pod, UID, Path, Step string
+	Since                           time.Time
 }
 
 // Volume is a persistent volume of a Pod; bytes and counts.
@@ -95,6 +102,12 @@ func (n *now) Collect(to chan<- prometheus.Metric) {
 	}
 	if n.s.Missed != nil {
 		to <- prometheus.MustNewConstMetric(desc("kubelet_pleg_missed_events_total", "Changes in the runtime that only the audit listing found"), prometheus.CounterValue, float64(n.s.Missed()))
+	}
+	if n.s.Stuck != nil {
+		d := desc("kubelet_stuck_pod_seconds", "For how long a step of a Pod has not come back; there only for Pods that are stuck", "namespace", "pod", "uid", "path", "step")
+		for _, s := range n.s.Stuck() {
+			gauge(d, time.Since(s.Since).Seconds(), s.Namespace, s.Pod, s.UID, s.Path, s.Step)
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

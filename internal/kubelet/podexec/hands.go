@@ -51,6 +51,7 @@ type call struct {
 	bench   *bench
 	hooking func(container string, runs bool)
 	applied podplan.Applied
+	step    func(what string) (end func())
 	images  map[string]*runtimeapi.ImageSpec // of the image volumes that the container being started mounts, by volume
 }
 
@@ -60,11 +61,15 @@ type Job struct {
 	Seen    podplan.Observed                  // on which the actions were decided
 	Applied podplan.Applied                   // sizes that are in force
 	Hooking func(container string, runs bool) // told when a container's postStart hook begins, and when it has succeeded
+	Step    func(what string) (end func())    // told when a call to the runtime begins that may hang; nil: nobody listens
 }
 
 // Do performs one action.
 func (h *Hands) Do(ctx context.Context, j Job, a podplan.Action) error {
-	c := &call{h: h, pod: j.Pod, seen: j.Seen, applied: j.Applied, bench: h.bench(j.Pod.UID), hooking: j.Hooking}
+	c := &call{h: h, pod: j.Pod, seen: j.Seen, applied: j.Applied, bench: h.bench(j.Pod.UID), hooking: j.Hooking, step: j.Step}
+	if c.step == nil {
+		c.step = func(string) func() { return func() {} }
+	}
 	switch a := a.(type) {
 	case podplan.Furnish:
 		return c.furnish(ctx)
@@ -145,6 +150,7 @@ func refuse(code reason.Code, err error) *reason.Refusal {
 func (c *call) inTurn(ctx context.Context, urgency int, what string, call func() error) error {
 	begin := time.Now()
 	return c.h.gate.pass(ctx, urgency, func() error {
+		defer c.step(what)()
 		if waited := time.Since(begin); waited >= time.Millisecond {
 			c.put(journal.Waited{For: what, Took: journal.Took(waited)})
 		}

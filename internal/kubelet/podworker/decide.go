@@ -56,6 +56,7 @@ func (w *worker) look(ctx context.Context) error {
 	if w.life.fresh {
 		return nil
 	}
+	defer w.begin(w.path(w.wish.Load(), nil), "asking the runtime for the Pod's state", patience)()
 	seen, err := w.pool.d.Look.Look(ctx, w.uid)
 	if err != nil {
 		return err

@@ -29,7 +29,8 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 	results := make(chan result, 1)
 	hooks := make(chan hook)
 	job := podexec.Job{Pod: w.pod(wish), Seen: w.life.seen, Applied: w.life.size.granted.Applied, Hooking: func(c string, runs bool) { hooks <- hook{c, runs} }}
-	go func() { results <- w.perform(ctx, job, plan.Do) }()
+	path := w.path(wish, plan.Do)
+	go func() { results <- w.perform(ctx, path, job, plan.Do) }()
 	for {
 		select {
 		case h := <-hooks:
@@ -46,6 +47,8 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 			newer := w.wish.Load()
 			if tighter(newer.End, wish.End) {
 				cancel()
+				defer w.begin(Terminating, "the end of what was under way", patience)()
+				wish = newer
 				continue
 			}
 			w.glance(ctx, newer)
@@ -94,12 +97,15 @@ type hook struct {
 }
 
 // perform carries actions out in order up to the first that fails.
-func (w *worker) perform(ctx context.Context, j podexec.Job, actions []podplan.Action) result {
+func (w *worker) perform(ctx context.Context, path Path, j podexec.Job, actions []podplan.Action) result {
 	var r result
+	j.Step = func(what string) func() { return w.begin(path, what, patience) }
 	for _, a := range actions {
 		err := ctx.Err()
 		if err == nil {
+			end := w.begin(path, a.Line(), patienceFor(a))
 			err = w.pool.d.Hands.Do(ctx, j, a)
+			end()
 		}
 		if err != nil {
 			r.failed, r.err = a, err

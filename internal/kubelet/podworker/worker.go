@@ -27,9 +27,10 @@ type worker struct {
 	why  atomic.Int32  // rung bits since the last look
 	rest chan struct{} // closed when nothing of the Pod runs any more and nothing will
 
-	life life
-	mu   sync.Mutex
-	seen View
+	life  life
+	steps steps
+	mu    sync.Mutex
+	seen  View
 }
 
 // rung says why the bell rang.

@@ -1,0 +1,49 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// hangs is the step that the Pod's kubelet said to be stuck and that has not come back; a kubelet that plans or takes the Pod in again is past it.
+func hangs(in In) (journal.Stuck, bool) {
+	back := map[string]bool{}
+	for i := len(in.Entries) - 1; i >= 0; i-- {
+		switch f := in.Entries[i].Fact.(type) {
+		case journal.Unstuck:
+			back[f.Path+f.Step] = true
+		case journal.Planned, journal.Accepted:
+			return journal.Stuck{}, false
+		case journal.Stuck:
+			if !back[f.Path+f.Step] {
+				return f, true
+			}
+		}
+	}
+	return journal.Stuck{}, false
+}
+
+// stuck tells of a Pod whose kubelet waits for something that does not come back.
+func stuck(in In) *Answer {
+	f, yes := hangs(in)
+	if !yes || in.Pod == nil {
+		return nil
+	}
+	a := &Answer{
+		State: "Stuck", Since: f.Since,
+		Cause: fmt.Sprintf("The kubelet of node %s is stuck with this Pod in %s: %s has not come back since %s, %s ago.", in.Pod.Spec.NodeName, f.Path, f.Step, f.Since.UTC().Format(time.RFC3339), ago(in.Now.Sub(f.Since))),
+		Facts: []string{"other Pods of the node are not held up by it"},
+		Next:  "a call to the runtime is given up after runtimeRequestTimeout (2m unless configured; twice that for a sandbox) and tried again",
+		Fixes: []Fix{
+			do("see what the runtime does with the Pod", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name, in.Ref.Namespace)),
+			do("look for processes of the Pod that the kernel holds (state D: a device or a file server does not answer), and read the runtime's log"),
+		},
+	}
+	if in.Pod.DeletionTimestamp != nil {
+		a.State = "Terminating"
+		a.Fixes = append(a.Fixes, forceDelete(in))
+	}
+	return a
+}
