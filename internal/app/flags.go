@@ -30,9 +30,14 @@ type place struct {
 	binDir      string
 	runtime     string
 	etcdServers []string
-	tokenFile   string
-	anonymous   bool
-	cri         cri.Options // what the kubelet's configuration says of the runtime's sockets
+	entrance
+	cri cri.Options // what the kubelet's configuration says of the runtime's sockets
+}
+
+// entrance says who may come in beside holders of certificates.
+type entrance struct {
+	tokenFile string
+	anonymous bool
 }
 
 func (p *place) dataFlag(f *pflag.FlagSet) {
