@@ -36,7 +36,11 @@ type Table struct {
 	TaintSet      []int32 // index into Taints
 	Taints        [][]v1.Taint
 	terms
+	place
+}
 
+// place is how far the table has followed.
+type place struct {
 	layout, generation int64
 	rows               []int32
 }
@@ -85,7 +89,7 @@ func (t *Table) reset(n int) {
 	*t = Table{
 		Nodes: make([]framework.NodeInfo, n), Objects: make([]*v1.Node, n), Unschedulable: make([]bool, n), Imaged: make([]bool, n), TaintSet: make([]int32, n),
 		CPU: Room{ints(), ints()}, Memory: Room{ints(), ints()}, Storage: Room{ints(), ints()}, Pods: Room{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
-		Taints: [][]v1.Taint{nil}, terms: terms{scalars: map[v1.ResourceName]*Room{}, labels: map[string]*Labels{}}, rows: t.rows,
+		Taints: [][]v1.Taint{nil}, terms: terms{scalars: map[v1.ResourceName]*Room{}, labels: map[string]*Labels{}}, place: place{rows: t.rows},
 	}
 }
 
