@@ -194,7 +194,7 @@ func (n *nodeRole) build() (*parts, error) {
 		Resources: n.resources(tree),
 		Journal:   api.sink(),
 		Rules:     podRules(), Standalone: n.alone,
-		Ports: kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter},
+		Ports: kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter, Sights: sights{tree, n.engine.registryDir()}},
 	})
 	if err != nil {
 		return nil, err
@@ -225,6 +225,7 @@ func (n *nodeRole) build() (*parts, error) {
 	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
 	o.Configz = func() any { return n.config }
+	o.Pages.Forwarded = k.Forwarded
 	api.attach(k, &o)
 	server, err := serve.New(o)
 	if err != nil {

@@ -80,6 +80,9 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 // Endpoint is the CRI socket as a URL.
 func (c *Child) Endpoint() string { return "unix://" + c.cfg.socket() }
 
+// RegistryDir has one directory per registry host with its hosts.toml.
+func (c *Child) RegistryDir() string { return c.cfg.RegistryDir }
+
 // PID is the process that runs now.
 func (c *Child) PID() int {
 	c.mu.Lock()

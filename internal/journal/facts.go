@@ -5,13 +5,13 @@ var Facts = []Fact{
 	// written
 	Written{}, Deleting{}, Removed{}, EvictionRefused{},
 	// waiting, judged, bound
-	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{},
+	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{}, Preempted{},
 	// received, driven
 	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{},
 	// furnished
-	Pulling{}, Pulled{}, PullFailed{}, VolumeReady{}, VolumeWaiting{},
+	Pulling{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
 	// watched
-	Probed{}, ConditionChanged{}, PhaseChanged{}, StatusWritten{},
+	Probed{}, Forwarded{}, ConditionChanged{}, PhaseChanged{}, StatusWritten{},
 	// everywhere
 	Waiting{}, Acted{}, Foreign{},
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -88,6 +89,14 @@ type ContainerExited struct {
 	Signal    int32  `json:"signal,omitempty"`
 	Reason    string `json:"reason"` // Completed, Error, OOMKilled, …
 	Message   string `json:"message,omitempty"`
+	Memory    Memory `json:"memory,omitzero"` // of the whole Pod up to then
+}
+
+// Memory is what a Pod has taken since it began.
+type Memory struct {
+	Peak      uint64 `json:"peak,omitempty"`      // bytes
+	LimitHits uint64 `json:"limitHits,omitempty"` // times the kernel had to make room below the Pod's limit
+	Kills     uint64 `json:"kills,omitempty"`     // processes the kernel killed for memory, where the hierarchy counts them (cgroup v2)
 }
 
 // Line prints the exit.
@@ -181,6 +190,36 @@ type PullFailed struct {
 	Reason  string    `json:"reason"` // ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName
 	Message string    `json:"message"`
 	RetryAt time.Time `json:"retryAt,omitzero"`
+
+	Secrets []PullSecret `json:"secrets,omitempty"` // the Pod's imagePullSecrets
+}
+
+// PullSecret is one of a Pod's imagePullSecrets as the kubelet found it, without what is secret.
+type PullSecret struct {
+	Name  string   `json:"name"`
+	Hosts []string `json:"hosts,omitempty"` // it holds credentials for
+	Error string   `json:"error,omitempty"` // it is not there, or cannot be read
+}
+
+// ImageTags are the tags that a registry has of a repository, told when one was not found.
+type ImageTags struct {
+	Image string   `json:"image"` // that was not found
+	Tags  []string `json:"tags"`
+}
+
+// Line prints the tags.
+func (f ImageTags) Line() string {
+	return fmt.Sprintf("the registry answers and has no %s; tags there: %s", f.Image, strings.Join(f.Tags, ", "))
+}
+
+// Forwarded says that somebody asked for ports of the Pod, and where its processes listened then.
+type Forwarded struct {
+	Listening []string `json:"listening,omitempty"` // address:port
+}
+
+// Line prints the sockets.
+func (f Forwarded) Line() string {
+	return "ports of the Pod were asked for; its processes listen on " + strings.Join(f.Listening, ", ")
 }
 
 // Line prints reason and message.
@@ -222,6 +261,9 @@ type Probed struct {
 	Count     int    `json:"count"`     // consecutive answers of this kind
 	Threshold int    `json:"threshold"` // answers needed for a verdict
 	Took      Took   `json:"took"`
+	Late      Took   `json:"late,omitempty"` // how long after its time the node put the question; told of the first late one
+
+	Listening []string `json:"listening,omitempty"` // address:port where the Pod's processes listened when a connection was refused
 }
 
 // Line prints the answer.
@@ -229,6 +271,9 @@ func (f Probed) Line() string {
 	s := fmt.Sprintf("%s probe of %s: %s %d/%d", f.Probe, f.Container, f.Result, f.Count, f.Threshold)
 	if f.Message != "" {
 		s += ": " + f.Message
+	}
+	if f.Late > 0 {
+		s += fmt.Sprintf(" (asked %s late: the node is busy)", f.Late)
 	}
 	return s
 }

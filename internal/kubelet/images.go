@@ -45,6 +45,9 @@ func (k *Kubelet) puller(ctx context.Context) *pull.Puller {
 	if q := o.Config.RegistryPullQPS; q != nil {
 		d.QPS = float32(*q)
 	}
+	if s := o.Ports.Sights; s != nil {
+		d.Tags = s.Tags
+	}
 	if b := k.images.book; b != nil {
 		if err := b.Recover(ctx, o.Images); err != nil {
 			klog.FromContext(ctx).Error(err, "Pulls that were cut off are not settled; Pods have to prove their right to those images")

@@ -96,7 +96,7 @@ func (k *Kubelet) join(ctx context.Context) {
 		Kinds: ask.Kinds{
 			HTTP: probehttp.Asker{UserAgent: userAgent, Dial: o.Ports.Dial}, TCP: probetcp.Asker{Dial: o.Ports.Dial}, Exec: probeexec.Asker{Runtime: o.Ports.Probing}, GRPC: probegrpc.Asker{UserAgent: userAgent, Dial: o.Ports.Dial},
 		},
-		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) }, Answered: k.answered,
+		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) }, Answered: k.answered, Sockets: k.sockets,
 	})
 	hands := podexec.New(podexec.Deps{
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Users: k.users, Seen: k.watcher,
@@ -111,7 +111,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	k.pool = podworker.New(podworker.Deps{
 		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(), Resize: k.mayResize, Grants: podexec.Ledger{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events: k.events, Journal: o.Journal, Worked: o.Ports.Meter.Worked,
+		Events: k.events, Journal: o.Journal, Worked: o.Ports.Meter.Worked, Memory: k.memory,
 	})
 }
 

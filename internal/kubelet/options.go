@@ -57,6 +57,7 @@ type Ports struct {
 	Closed      func() *reason.Refusal                // why no Pod is taken in now; nil: Pods are
 	LocalNode   func() *v1.Node                       // this node as long as the API has not told of it; nil: not known
 	Meter       *metrics.Metrics                      // counts what is done; nil: nobody counts
+	Sights      Sights                                // looks at Pods for those who ask why; nil: nobody looks
 }
 
 // Cgroups holds the cgroup tree.

@@ -69,5 +69,6 @@ type Deps struct {
 	Events   *events.Recorder
 	Journal  journal.Sink
 	Limits   podplan.Limits
+	Memory   func(pod *v1.Pod) journal.Memory           // what the Pod has taken; nil: not known
 	Worked   func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
 }

@@ -56,6 +56,8 @@ type Pages struct {
 	LogQuery    bool          // enableSystemLogQuery: /logs?query= asks journalctl and files
 	Idle        time.Duration // streams on which nothing moves for so long are cut: streamingConnectionIdleTimeout; 0 is 4 h
 
+	Forwarded func(p *v1.Pod) // told that ports of a Pod are asked for; nil: nobody wants to know
+
 	// Count is told of each request, its path's first element and whether it lasts, and calls the result at the end; nil counts nothing.
 	Count func(method, path string, long bool) (end func())
 }

@@ -155,6 +155,9 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if s.o.Pages.Forwarded != nil {
+		s.o.Pages.Forwarded(pod)
+	}
 	answer, err := s.o.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: box.Id, Port: ports})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

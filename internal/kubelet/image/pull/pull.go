@@ -60,6 +60,9 @@ type Deps struct {
 	MaxParallel int           // pulls side by side, first come first served; 1 is upstream's default (serializeImagePulls), 0 is no bound
 	FirstDelay  time.Duration // back-off after a failed pull; 10 s when 0
 	MaxDelay    time.Duration // 300 s when 0
+
+	// Tags asks the registry which tags there are of an image's repository; nil: nobody asks.
+	Tags func(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
 }
 
 // Request asks for the image of one container, or of an image volume.
@@ -197,6 +200,7 @@ func (p *Puller) pull(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) 
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("image %q: %w", t.image, ctx.Err())
 		}
+		p.lookAround(ctx, t, spec, err)
 		return "", p.pullFailed(t, key, err)
 	}
 	p.mu.Lock()
@@ -238,7 +242,7 @@ func (p *Puller) refuse(t *tale, r *reason.Refusal, event string, retry time.Tim
 		t.warn(event, r.Detail)
 	}
 	t.warn("Failed", "Error: "+string(r.Code))
-	t.put(journal.PullFailed{Image: t.image, Reason: string(r.Code), Message: r.Detail, RetryAt: retry})
+	t.put(journal.PullFailed{Image: t.image, Reason: string(r.Code), Message: r.Detail, RetryAt: retry, Secrets: t.secrets()})
 	return &Failed{Refusal: by(r), RetryAt: retry}
 }
 

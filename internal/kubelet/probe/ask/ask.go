@@ -24,9 +24,18 @@ type Deps struct {
 	Kinds    Kinds
 	Recorder Recorder
 	Journal  journal.Sink
-	Changed  func(types.UID)                                                   // called after each change of a verdict, without locks held; must not block
-	Answered func(p *v1.Pod, key probe.Key, result string, took time.Duration) // told of every answer (success, failure, unknown); nil: nobody counts
-	Jitter   func(period time.Duration) time.Duration                          // of the first question to an adopted container; nil is random
+	Changed  func(types.UID)                          // called after each change of a verdict, without locks held; must not block
+	Answered func(p *v1.Pod, a Answer)                // told of every answer; nil: nobody counts
+	Jitter   func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
+	Sockets  func(p *v1.Pod) []string                 // address:port where the Pod's processes listen, asked when a connection was refused; nil: not known
+}
+
+// Answer is one answer for those who count.
+type Answer struct {
+	Key    probe.Key
+	Result string        // success, failure, unknown
+	Took   time.Duration // from the question to the answer
+	Late   time.Duration // from when the question was due until it was put; lateness is the node's fault and never held against a container
 }
 
 // Kinds holds who asks each kind of probe.
@@ -57,7 +66,7 @@ func New(d Deps) *Asker {
 		d.Jitter = rand.N[time.Duration]
 	}
 	if d.Answered == nil {
-		d.Answered = func(*v1.Pod, probe.Key, string, time.Duration) {}
+		d.Answered = func(*v1.Pod, Answer) {}
 	}
 	return &Asker{d: d, born: time.Now(), pods: map[types.UID]map[probe.Key]*worker{}}
 }
@@ -130,6 +139,7 @@ func (a *Asker) Workers() map[probe.Kind]int {
 func (a *Asker) keep(key probe.Key, t whom) {
 	w := a.pods[key.UID][key]
 	if w != nil && w.running.ID != t.running.ID {
+		w.another = true
 		w.stop()
 		w = nil
 	}

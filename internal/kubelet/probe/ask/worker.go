@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,10 +35,13 @@ type worker struct {
 	count   probe.Count
 	verdict probe.Verdict
 	told    string // last failure's text that became a fact
+	another bool   // it ended because another container took this one's place
+	lagging bool   // the last question was late, and a fact says so
 
 	ctx   context.Context // ends with the worker
 	end   context.CancelFunc
 	timer *time.Timer
+	due   time.Time // what the timer is set to
 }
 
 func (a *Asker) newWorker(key probe.Key, t whom) *worker {
@@ -70,6 +74,7 @@ func (w *worker) schedule() {
 		w.timer = nil
 	}
 	if at := probe.Next(w.state, w.spec()); !at.IsZero() {
+		w.due = later(at, time.Now())
 		w.timer = time.AfterFunc(time.Until(at), w.ask)
 	}
 }
@@ -90,6 +95,7 @@ func (w *worker) ask() {
 	}
 	begun := time.Now()
 	w.state.Asked = begun
+	late := begun.Sub(w.due)
 	spec := w.spec()
 	t := probe.Target{
 		Probe: probe.Of(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
@@ -97,34 +103,71 @@ func (w *worker) ask() {
 	}
 	w.a.mu.Unlock()
 
+	ctx := w.ctx
+	if t.Probe.Exec == nil {
+		ctx = context.WithoutCancel(ctx) // its time limit is short, and upstream's is answered too
+	}
 	var o probe.Outcome
 	for range tries {
-		if o = w.a.d.Kinds.put(w.ctx, t); o.Err == nil || w.ctx.Err() != nil {
+		if o = w.a.d.Kinds.put(ctx, t); o.Err == nil || probe.Gone(o.Err) || w.ctx.Err() != nil {
 			break
 		}
 	}
 
 	w.a.mu.Lock()
-	if w.ctx.Err() != nil { // the container or the Pod is gone: nobody wants the answer
+	if w.ctx.Err() != nil { // the container or the Pod is gone: the answer counts for nothing
+		p, another := w.pod, w.another
 		w.a.mu.Unlock()
+		if !another {
+			w.say(p, o)
+		}
 		return
 	}
 	changed := w.take(o, spec)
 	took := time.Since(begun)
 	fact, news := w.fact(o, spec, changed, took)
+	if w.lags(late, spec) {
+		fact.Late, news = journal.Took(late), true
+	}
 	w.schedule()
 	p := w.pod
 	w.a.mu.Unlock()
-	w.a.d.Answered(p, w.key, o.String(), took)
+	w.a.d.Answered(p, Answer{Key: w.key, Result: o.String(), Took: took, Late: late})
 
-	if e, ok := probe.Say(w.key.Kind, o); ok {
-		w.a.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason, e.Message)
+	if probe.Gone(o.Err) {
+		return
 	}
+	w.say(p, o)
 	if news {
+		if w.a.d.Sockets != nil && fact.Result != "success" && strings.Contains(fact.Message, "connection refused") {
+			fact.Listening = w.a.d.Sockets(p)
+		}
 		w.a.d.Journal.Put(pod.Ref(p), fact)
 	}
 	if changed {
 		w.a.d.Changed(w.key.UID)
+	}
+}
+
+// lags tells whether this question was the first late one after punctual ones.
+func (w *worker) lags(late time.Duration, spec probe.Spec) bool {
+	was := w.lagging
+	w.lagging = probe.Lags(late, spec)
+	return w.lagging && !was
+}
+
+// later is the time that comes last: a question that was due in the past is due now.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// say tells of an answer as an event.
+func (w *worker) say(p *v1.Pod, o probe.Outcome) {
+	if e, ok := probe.Say(w.key.Kind, o); ok && !probe.Gone(o.Err) {
+		w.a.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason, e.Message)
 	}
 }
 

@@ -1,0 +1,52 @@
+package kubelet
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// Sights looks at what a Pod does on this machine and at what a registry has. Nothing the kubelet decides depends on it: it is for those who ask why.
+type Sights interface {
+	// Listening are the sockets, address:port, on which processes take connections in the network of a cgroup's processes.
+	Listening(cgroup string) ([]string, error)
+	// Measure reads what a cgroup uses.
+	Measure(cgroup string) (usage.Cgroup, error)
+	// Tags are those a registry has of an image's repository.
+	Tags(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
+}
+
+// sockets are where the Pod's processes listen. Those of a Pod in the node's network cannot be told from the node's own.
+func (k *Kubelet) sockets(p *v1.Pod) []string {
+	if k.o.Ports.Sights == nil || p.Spec.HostNetwork {
+		return nil
+	}
+	found, err := k.o.Ports.Sights.Listening(k.o.Resources.PodPath(p))
+	if err != nil {
+		return nil // the Pod ended meanwhile
+	}
+	return found
+}
+
+func (k *Kubelet) memory(p *v1.Pod) journal.Memory {
+	if k.o.Ports.Sights == nil {
+		return journal.Memory{}
+	}
+	u, err := k.o.Ports.Sights.Measure(k.o.Resources.PodPath(p))
+	if err != nil {
+		return journal.Memory{} // the cgroup is gone
+	}
+	return journal.Memory{Peak: u.Memory.Peak, LimitHits: u.Memory.LimitHits, Kills: u.Memory.OOMKills}
+}
+
+// Forwarded is told that somebody asked for ports of the Pod.
+func (k *Kubelet) Forwarded(p *v1.Pod) {
+	if s := k.sockets(p); len(s) > 0 {
+		k.o.Journal.Put(pod.Ref(p), journal.Forwarded{Listening: s})
+	}
+}

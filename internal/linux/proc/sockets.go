@@ -1,0 +1,62 @@
+package proc
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// listen is the state of a socket that takes connections, as /proc/PID/net/tcp has it.
+const listen = "0A"
+
+// Listening are the TCP sockets that take connections in the network of process pid: address:port, with * for every address; sorted, each once.
+func Listening(root string, pid int) ([]string, error) {
+	var out []string
+	for _, name := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile(filepath.Join(root, "proc", strconv.Itoa(pid), "net", name))
+		if err != nil && name == "tcp6" && os.IsNotExist(err) {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sockets of process %d: %w", pid, err)
+		}
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			if len(f) < 4 || f[3] != listen {
+				continue
+			}
+			if s, ok := socket(f[1]); ok {
+				out = append(out, s)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// socket reads 0100007F:1F90. Addresses stand there as words of 32 bits in the machine's order, which is little endian on every machine Gantry runs on.
+func socket(text string) (string, bool) {
+	a, p, ok := strings.Cut(text, ":")
+	port, err := strconv.ParseUint(p, 16, 16)
+	raw, bad := hex.DecodeString(a)
+	if !ok || err != nil || bad != nil || len(raw)%4 != 0 {
+		return "", false
+	}
+	for i := 0; i < len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	if !ok {
+		return "", false
+	}
+	addr = addr.Unmap()
+	if addr.IsUnspecified() {
+		return fmt.Sprintf("*:%d", port), true
+	}
+	return netip.AddrPortFrom(addr, uint16(port)).String(), true
+}
