@@ -1,6 +1,6 @@
-// Command whyscore runs the fixtures of test/fixtures/why with fake nodes against the built gantry and prints what `gantry why` scores, 0 to 4 points each.
+// Command whyscore runs the fixtures of test/fixtures/why, with fake nodes and with a real one as each needs, against the built gantry and prints what `gantry why` scores, 0 to 4 points each.
 //
-//	whyscore [-run REGEXP] [-v] [-remedies N] [-fixtures DIR]
+//	whyscore [-run REGEXP] [-needs runtime] [-v] [-remedies N] [-fixtures DIR]
 package main
 
 import (
@@ -19,6 +19,8 @@ import (
 
 func main() {
 	only := flag.String("run", "", "regular expression of the fixtures")
+	needs := flag.String("needs", "", "only fixtures that need this: fake-nodes, several-nodes, runtime")
+	first := flag.Int("number", 80, "number of the first instance: tells those on one machine apart")
 	dir := flag.String("fixtures", "test/fixtures/why", "directory of the fixtures")
 	binary := flag.String("gantry", "build/bin/gantry", "gantry under test")
 	verbose := flag.Bool("v", false, "print the answers")
@@ -26,7 +28,7 @@ func main() {
 	parallel := flag.Int("parallel", 3, "fixtures at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *dir, *only, *parallel, *verbose, why.Options{Binary: *binary, Remedies: *remedies})
+	err := run(ctx, choice{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first, Remedies: *remedies})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "whyscore:", err)
@@ -34,12 +36,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, dir, only string, parallel int, verbose bool, o why.Options) error {
-	re, err := regexp.Compile(only)
+// choice says which fixtures are run.
+type choice struct{ dir, only, needs string }
+
+func run(ctx context.Context, c choice, parallel int, verbose bool, o why.Options) error {
+	re, err := regexp.Compile(c.only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	fixtures, err := why.Load(dir, re)
+	fixtures, err := why.Load(c.dir, re)
 	if err != nil {
 		return err
 	}
@@ -51,10 +56,10 @@ func run(ctx context.Context, dir, only string, parallel int, verbose bool, o wh
 		all   int
 	)
 	for i := range parallel {
-		slots <- 60 + i
+		slots <- o.Number + i
 	}
 	for _, f := range fixtures {
-		if f.Needs == "runtime" {
+		if c.needs != "" && f.Needs != c.needs {
 			continue
 		}
 		all += 4
