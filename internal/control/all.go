@@ -19,6 +19,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/control/clusterroles"
 	"github.com/gantry-project/gantry/internal/control/deployment"
+	"github.com/gantry-project/gantry/internal/control/disruption"
 	"github.com/gantry-project/gantry/internal/control/job"
 	"github.com/gantry-project/gantry/internal/control/jobttl"
 	"github.com/gantry-project/gantry/internal/control/loop"
@@ -27,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/ownergc"
 	"github.com/gantry-project/gantry/internal/control/podgc"
 	"github.com/gantry-project/gantry/internal/control/replicaset"
+	"github.com/gantry-project/gantry/internal/control/resourcequota"
 	"github.com/gantry-project/gantry/internal/control/rootca"
 	"github.com/gantry-project/gantry/internal/control/serviceaccount"
 	"github.com/gantry-project/gantry/internal/control/taintevict"
@@ -52,6 +54,8 @@ var All = []loop.Controller{
 	{Name: "pvcprotection", Account: "pvc-protection-controller", Source: "pvc-protection-controller", Reads: []string{"persistentvolumeclaims", "pods"}, Writes: []string{"persistentvolumeclaims"}, Make: volumeprotection.NewClaims},
 	{Name: "pvprotection", Account: "pv-protection-controller", Source: "pv-protection-controller", Reads: []string{"persistentvolumes"}, Writes: []string{"persistentvolumes"}, Make: volumeprotection.NewVolumes},
 	{Name: "vacprotection", Account: "volumeattributesclass-protection-controller", Source: "volumeattributesclass-protection-controller", Reads: []string{"volumeattributesclasses", "persistentvolumes", "persistentvolumeclaims"}, Writes: []string{"volumeattributesclasses"}, Make: volumeprotection.NewClasses},
+	{Name: "disruption", Account: "disruption-controller", Source: "controllermanager", Reads: []string{"poddisruptionbudgets", "pods", "replicasets", "deployments", "statefulsets", "replicationcontrollers", "*/scale"}, Writes: []string{"poddisruptionbudgets/status", "pods/status"}, Make: disruption.New},
+	{Name: "resourcequota", Account: "resourcequota-controller", Source: "resourcequota-controller", Reads: []string{"resourcequotas", "*"}, Writes: []string{"resourcequotas/status"}, Make: resourcequota.New},
 }
 
 // Options say what the controllers run with.

@@ -74,6 +74,12 @@ func (q *Queue) Also(f func(ctx context.Context)) { q.more = append(q.more, f) }
 
 // Watch asks for a look at keys(old, new) on each change that informer reports; old or new is nil on addition and removal.
 func (q *Queue) Watch(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
+	q.WatchLate(informer, keys)
+	q.synced = append(q.synced, informer.HasSynced)
+}
+
+// WatchLate is Watch for an informer that begins while the queue runs: the workers do not wait for its first list.
+func (q *Queue) WatchLate(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
 	add := func(old, cur any) {
 		o, _ := old.(runtime.Object)
 		c, _ := cur.(runtime.Object)
@@ -92,7 +98,13 @@ func (q *Queue) Watch(informer cache.SharedIndexInformer, keys func(old, cur run
 			add(old, nil)
 		},
 	})
-	q.synced = append(q.synced, informer.HasSynced)
+}
+
+// Needs makes the workers wait for the first list of informers that are only read.
+func (q *Queue) Needs(informers ...cache.SharedIndexInformer) {
+	for _, i := range informers {
+		q.synced = append(q.synced, i.HasSynced)
+	}
 }
 
 // WatchSelf asks for a look at the object's own key on each change.

@@ -5,13 +5,13 @@ import (
 	"io"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	library "k8s.io/apiserver/pkg/admission/plugin/resourcequota"
-	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
+
+	"github.com/gantry-project/gantry/internal/pod/quota"
 )
 
 // workers is how many namespaces are judged at once.
@@ -36,7 +36,7 @@ func New(config io.Reader) (admission.Interface, error) {
 // SetDrainedNotification starts the evaluators, which end when stop is closed.
 func (p *plugin) SetDrainedNotification(stop <-chan struct{}) {
 	p.QuotaAdmission.SetDrainedNotification(stop)
-	p.SetQuotaConfiguration(generic.NewConfiguration(Evaluators(unlisted, time.Now), ignored()))
+	p.SetQuotaConfiguration(generic.NewConfiguration(quota.Evaluators(unlisted, time.Now), ignored()))
 }
 
 // ignored are kinds no quota counts: Events, which are many, and what is never stored.
@@ -58,15 +58,4 @@ func unlisted(schema.GroupResource) generic.ListFuncByNamespace {
 	return func(string) ([]runtime.Object, error) {
 		return nil, errors.New("admission adds to a quota's sums and does not list objects")
 	}
-}
-
-// Evaluators know what objects use: Pods, claims and Services by rules of their own, four kinds also by their old short names. list gives the
-// stored objects of a kind, for counting anew; now tells which deleted Pods are over.
-func Evaluators(list func(schema.GroupResource) generic.ListFuncByNamespace, now func() time.Time) []quota.Evaluator {
-	out := []quota.Evaluator{pods(list, now), claims(list), services(list)}
-	for _, name := range []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceQuotas, corev1.ResourceReplicationControllers, corev1.ResourceSecrets} {
-		gr := schema.GroupResource{Resource: string(name)}
-		out = append(out, generic.NewObjectCountEvaluator(gr, list(gr), name))
-	}
-	return out
 }

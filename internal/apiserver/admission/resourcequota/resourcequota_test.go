@@ -3,7 +3,6 @@ package resourcequota
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -180,25 +179,5 @@ func TestQuotaCountsWhatAResizeAdds(t *testing.T) {
 	expect(t, w.write(t, "", asks("9"), asks("1")), "")
 	if got := w.used(t, "requests.cpu"); got != "1200m" {
 		t.Errorf("used %s, want 1200m", got)
-	}
-}
-
-func TestAPodThatIsOverUsesOnlyItsPlace(t *testing.T) {
-	now := time.Now()
-	p := pod(func(s *corev1.PodSpec) { s.Containers = []corev1.Container{container("c", list("cpu", "1"), nil)} })
-	if n := len(podUsage(p, now)); n != 4 {
-		t.Errorf("a living Pod uses %v", podUsage(p, now))
-	}
-	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: now.Add(-time.Minute)}, new(int64(30))
-	if u := podUsage(p, now); len(u) != 1 {
-		t.Errorf("a Pod long to be gone uses %v", u)
-	}
-	p.DeletionTimestamp.Time = now.Add(-time.Second)
-	if u := podUsage(p, now); len(u) != 4 {
-		t.Errorf("a stopping Pod uses %v", u)
-	}
-	p.Status.Phase = corev1.PodSucceeded
-	if u := podUsage(p, now); len(u) != 1 {
-		t.Errorf("a finished Pod uses %v", u)
 	}
 }

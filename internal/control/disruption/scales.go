@@ -1,0 +1,140 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/scale"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+// scales find out how many Pods the controllers of Pods want: from the cache for the known kinds, by the scale subresource for any other.
+type scales struct {
+	sets         appslisters.ReplicaSetLister
+	deployments  appslisters.DeploymentLister
+	statefulSets appslisters.StatefulSetLister
+	controllers  corelisters.ReplicationControllerLister
+	mapper       *restmapper.DeferredDiscoveryRESTMapper
+	client       scale.ScalesGetter
+}
+
+func newScales(d loop.Deps) *scales {
+	apps := d.Informers.Apps().V1()
+	discovery := memory.NewMemCacheClient(d.Client.Discovery())
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(discovery)
+	s := &scales{
+		sets: apps.ReplicaSets().Lister(), deployments: apps.Deployments().Lister(), statefulSets: apps.StatefulSets().Lister(),
+		controllers: d.Informers.Core().V1().ReplicationControllers().Lister(), mapper: mapper,
+		client: scale.New(d.Client.Discovery().RESTClient(), mapper, resourcePath, scale.NewDiscoveryScaleKindResolver(discovery)),
+	}
+	return s
+}
+
+// resourcePath is the root of a group's paths.
+func resourcePath(kind schema.GroupVersionKind) string {
+	if kind.Group == "" {
+		return "/api"
+	}
+	return "/apis"
+}
+
+// of returns the scale of each Pod that has a controller, by Pod name.
+func (s *scales) of(ctx context.Context, pods []*corev1.Pod) (map[string]Scale, error) {
+	out, known := map[string]Scale{}, map[types.UID]Scale{}
+	for _, p := range pods {
+		owner := metav1.GetControllerOf(p)
+		if owner == nil {
+			continue
+		}
+		if _, ok := known[owner.UID]; !ok {
+			found, err := s.find(ctx, p.Namespace, owner)
+			if err != nil {
+				return nil, err
+			}
+			if found == nil {
+				return nil, fmt.Errorf("found no controllers for pod %q", p.Name)
+			}
+			known[owner.UID] = *found
+		}
+		out[p.Name] = known[owner.UID]
+	}
+	return out, nil
+}
+
+// find returns nil when the owner is gone or another of its name.
+func (s *scales) find(ctx context.Context, ns string, owner *metav1.OwnerReference) (*Scale, error) {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	switch (schema.GroupKind{Group: gv.Group, Kind: owner.Kind}) {
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
+		rs, err := s.sets.ReplicaSets(ns).Get(owner.Name)
+		if err != nil || rs.UID != owner.UID {
+			return nil, loop.IgnoreGone(err)
+		}
+		if above := metav1.GetControllerOf(rs); above != nil && above.Kind == "Deployment" {
+			d, err := s.deployments.Deployments(ns).Get(above.Name)
+			if err != nil || d.UID != above.UID {
+				return nil, loop.IgnoreGone(err)
+			}
+			return &Scale{string(d.UID), or1(d.Spec.Replicas)}, nil
+		}
+		return &Scale{string(rs.UID), or1(rs.Spec.Replicas)}, nil
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
+		set, err := s.statefulSets.StatefulSets(ns).Get(owner.Name)
+		if err != nil || set.UID != owner.UID {
+			return nil, loop.IgnoreGone(err)
+		}
+		return &Scale{string(set.UID), or1(set.Spec.Replicas)}, nil
+	case schema.GroupKind{Kind: "ReplicationController"}:
+		rc, err := s.controllers.ReplicationControllers(ns).Get(owner.Name)
+		if err != nil || rc.UID != owner.UID {
+			return nil, loop.IgnoreGone(err)
+		}
+		return &Scale{string(rc.UID), or1(rc.Spec.Replicas)}, nil
+	}
+	return s.ask(ctx, ns, gv.WithKind(owner.Kind), owner)
+}
+
+func or1(n *int32) int32 {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+// ask reads the scale subresource. A kind without one is an error that names it.
+func (s *scales) ask(ctx context.Context, ns string, kind schema.GroupVersionKind, owner *metav1.OwnerReference) (*Scale, error) {
+	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if apimeta.IsNoMatchError(err) {
+		s.mapper.Reset() // the kind may have come since
+		mapping, err = s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	gr := mapping.Resource.GroupResource()
+	got, err := s.client.Scales(ns).Get(ctx, gr, owner.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%s does not implement the scale subresource", gr)
+	case err != nil:
+		return nil, err
+	case got.UID != owner.UID:
+		return nil, nil
+	}
+	return &Scale{string(got.UID), got.Spec.Replicas}, nil
+}
