@@ -120,7 +120,7 @@ func Why(in In) Answer {
 	for _, c := range causes {
 		if a := c.find(in); a != nil {
 			a.Subject = fmt.Sprintf("pod/%s in %s", in.Ref.Name, in.Ref.Namespace)
-			return *a
+			return withLate(in, *a)
 		}
 	}
 	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown", Cause: "Nothing is known about this Pod: it is not in the API and the journal holds nothing of it.",

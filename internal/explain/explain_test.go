@@ -131,6 +131,11 @@ func TestWhy(t *testing.T) {
 			in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(-time.Minute)}}
 			in.fact(time.Second, "kubelet", journal.Probed{Container: "app", Probe: "readiness", Result: "failure", Count: 12, Threshold: 3, Message: "Get \"http://10.0.0.1:8080/\": connection refused"})
 		}, "not Ready", []string{"readiness probe of container app fails", "connection refused", "12 failures in a row"}, nil},
+		{"probe asked late", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(-time.Minute)}}
+			in.fact(time.Second, "kubelet", journal.Probed{Container: "app", Probe: "readiness", Result: "failure", Count: 1, Threshold: 3, Message: "timeout", Late: journal.Took(2500 * time.Millisecond)})
+		}, "not Ready", []string{"the readiness probe of container app was asked 2.5s late, 1s ago: the node is busy"}, nil},
 		{"readiness gate", func(in *In) {
 			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}).Ready = true
 			in.Pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/lb"}}

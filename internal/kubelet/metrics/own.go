@@ -25,7 +25,7 @@ func New() *Metrics {
 	m.pods = newPodWork(own)
 	m.pleg = newPLEG(own)
 	m.http = newHTTPWork(own)
-	m.probing = newProbing(maker{m.probes})
+	m.probing = newProbing(maker{m.probes}, own)
 	return m
 }
 
@@ -52,6 +52,7 @@ func (k maker) histogram(name, help string, buckets []float64, labels ...string)
 
 // Buckets as upstream's, in seconds.
 var (
+	lateBuckets  = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
 	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 	pullBuckets  = []float64{1, 5, 10, 20, 30, 60, 180, 300, 600, 900, 1200, 1800, 2700, 3600}
@@ -120,14 +121,16 @@ func newPLEG(k maker) pleg {
 type probing struct {
 	total *prometheus.CounterVec
 	took  *prometheus.HistogramVec
+	late  *prometheus.HistogramVec
 }
 
-func newProbing(k maker) probing {
+func newProbing(k, own maker) probing {
 	started := k.gauge("process_start_time_seconds", "[ALPHA] Start time of the process since unix epoch in seconds.")
 	started.WithLabelValues().Set(float64(time.Now().UnixNano()) / float64(time.Second))
 	return probing{
 		total: k.counter("prober_probe_total", "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.", "container", "namespace", "pod", "pod_uid", "probe_type", "result"),
 		took:  k.histogram("prober_probe_duration_seconds", "[ALPHA] Duration in seconds for a probe response.", prometheus.DefBuckets, "container", "namespace", "pod", "probe_type"),
+		late:  own.histogram("gantry_probe_late_seconds", "Seconds between the time a probe was due and the time the kubelet asked.", lateBuckets, "probe_type"),
 	}
 }
 

@@ -106,6 +106,14 @@ func (m *Metrics) Probed(p Probe, result string, took time.Duration) {
 	m.probing.took.WithLabelValues(p.Container, p.Namespace, p.Pod, probeKinds[p.Kind]).Observe(took.Seconds())
 }
 
+// Late notes how long after its time a probe of that kind was asked.
+func (m *Metrics) Late(kind string, by time.Duration) {
+	if m == nil {
+		return
+	}
+	m.probing.late.WithLabelValues(probeKinds[kind]).Observe(max(by, 0).Seconds())
+}
+
 // Unprobed forgets a Pod's probes.
 func (m *Metrics) Unprobed(uid string) {
 	if m == nil {

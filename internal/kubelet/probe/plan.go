@@ -43,6 +43,11 @@ func Next(st State, s Spec) time.Time {
 	return first
 }
 
+// Lags tells whether a question that was put late is worth a word: by half its period and by more than a quarter of a second, which no threshold notices.
+func Lags(late time.Duration, s Spec) bool {
+	return late > 250*time.Millisecond && late >= s.Period/2
+}
+
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

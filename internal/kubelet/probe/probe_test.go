@@ -187,3 +187,17 @@ func TestGrace(t *testing.T) {
 		t.Errorf("the probe's own %d", got)
 	}
 }
+
+func TestLags(t *testing.T) {
+	for _, tc := range []struct {
+		late, period time.Duration
+		want         bool
+	}{
+		{0, time.Second, false}, {250 * time.Millisecond, time.Second, false}, {499 * time.Millisecond, time.Second, false}, {500 * time.Millisecond, time.Second, true},
+		{4 * time.Second, 10 * time.Second, false}, {5 * time.Second, 10 * time.Second, true},
+	} {
+		if got := probe.Lags(tc.late, probe.Spec{Period: tc.period}); got != tc.want {
+			t.Errorf("%v late of %v: %v", tc.late, tc.period, got)
+		}
+	}
+}

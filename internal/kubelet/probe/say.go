@@ -32,3 +32,16 @@ func (o Outcome) String() string {
 	}
 	return "failure"
 }
+
+// Gone tells whether a container could not be asked because it had just ended: nobody has to hear of it, its end is told elsewhere.
+func Gone(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, said := range []string{"container is in CONTAINER_EXITED state", "no running task found", "cannot exec in a stopped"} {
+		if strings.Contains(err.Error(), said) {
+			return true
+		}
+	}
+	return false
+}

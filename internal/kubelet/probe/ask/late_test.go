@@ -21,7 +21,9 @@ func (*fine) Ask(context.Context, probe.Target) probe.Outcome {
 	return probe.Outcome{Result: probe.Success}
 }
 func (*fine) Event(runtime.Object, string, string, string) {}
-func (f *fine) Put(_ journal.Ref, fact journal.Fact)       { f.facts = append(f.facts, fact.(journal.Probed)) }
+func (f *fine) Put(_ journal.Ref, fact journal.Fact) {
+	f.facts = append(f.facts, fact.(journal.Probed))
+}
 
 // A busy node asks late: that is measured and told once, and no container pays for it.
 func TestLateQuestionsAreToldOnce(t *testing.T) {
