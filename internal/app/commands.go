@@ -16,6 +16,7 @@ func commands(io IO) []*cobra.Command {
 		newControllers(io),
 		newWhy(io),
 		newTrace(io),
+		newLint(io),
 		newImage(io),
 		newClean(io),
 		newVersion(io),

@@ -1,0 +1,165 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gantry-project/gantry/internal/lint"
+)
+
+// linter is the lint subcommand.
+type linter struct {
+	eye
+	in       io.Reader
+	files    []string
+	all      bool
+	failOn   string
+	measured lint.Measured
+}
+
+// linted is one object with what was found.
+type linted struct {
+	Source    string         `json:"source"`
+	Kind      string         `json:"kind"`
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Alike     int            `json:"alike,omitempty"` // other Pods of the same owner and text
+	Findings  []lint.Finding `json:"findings"`
+}
+
+func newLint(io IO) *cobra.Command {
+	l := &linter{eye: eye{out: io.Out}}
+	c := &cobra.Command{
+		Use:   "lint [pod/NAME ...]",
+		Short: "Judge probes before they hurt: in files, or of Pods that run",
+		Long: "lint reads Pods and Pod templates of any kind, from files (-f, directories, - for standard input) or from the API server, and says which probes will restart, hide\n" +
+			"or slow down a container that is well: with the sums, and with what to change. Services in the same input tell which Pods get traffic. Of a Pod that runs it also\n" +
+			"knows how long it took to become ready.\n\nRules:\n" + ruleHelp() +
+			"\nThe exit code is 0 when nothing was found that is as bad as --fail-on, 1 when something was, 2 for a wrong call.",
+		Example: "  gantry lint -f deploy.yaml\n  kustomize build . | gantry lint -f -\n  gantry lint -f manifests/ --startup-time 60s --p99 800ms -o json\n  gantry lint pod/web -n shop\n  gantry lint --all",
+		RunE: func(c *cobra.Command, args []string) error {
+			l.in = c.InOrStdin()
+			return l.run(c.Context(), args)
+		},
+	}
+	l.flags(c, "text (default), json")
+	c.Flags().StringArrayVarP(&l.files, "filename", "f", nil, "file or directory with objects as YAML or JSON, - for standard input; may be given again")
+	c.Flags().BoolVar(&l.all, "all", false, "all Pods of the API server; with -n those of one namespace")
+	c.Flags().StringVar(&l.failOn, "fail-on", "warning", "least severity that makes the exit code 1: error, warning, info, or none")
+	c.Flags().DurationVar(&l.measured.Start, "startup-time", 0, "how long the containers take until they can serve (default: as seen on Pods that run)")
+	c.Flags().DurationVar(&l.measured.P99, "p99", 0, "99th percentile of the time a probe's endpoint takes to answer")
+	return c
+}
+
+func ruleHelp() string {
+	var b strings.Builder
+	for _, r := range lint.Rules() {
+		fmt.Fprintf(&b, "  %-26s%s\n", r.ID, r.About)
+	}
+	fmt.Fprintf(&b, "  %-26s%s\n", "unknown-field", "a field that a Pod does not have, like a misspelt probe")
+	return b.String()
+}
+
+func (l *linter) run(ctx context.Context, args []string) error {
+	if err := l.check(args); err != nil {
+		return err
+	}
+	var input batch
+	var err error
+	if len(l.files) > 0 {
+		input, err = readFiles(l.files, l.in)
+	} else {
+		input, err = l.live(ctx, args)
+	}
+	if err != nil {
+		return err
+	}
+	var out []linted
+	for _, w := range input.workloads {
+		found := lint.Check(lint.In{Workload: w.Workload, Services: input.services, Measured: l.measured})
+		out = append(out, linted{Source: w.Source, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Alike: w.alike, Findings: append([]lint.Finding{}, found...)})
+	}
+	if l.output == "json" {
+		err = writeJSON(l.out, out)
+	} else {
+		err = writeLint(l.out, out)
+	}
+	if err != nil {
+		return err
+	}
+	return l.verdict(out)
+}
+
+func (l *linter) check(args []string) error {
+	switch {
+	case len(l.files) > 0 && (len(args) > 0 || l.all):
+		return usageError{fmt.Errorf("files (-f) and Pods of the API server cannot be judged in one call")}
+	case len(l.files) == 0 && len(args) == 0 && !l.all:
+		return usageError{fmt.Errorf("nothing to judge: name files with -f, a Pod as pod/NAME, or --all; see \"gantry lint --help\"")}
+	case len(args) > 0 && l.all:
+		return usageError{fmt.Errorf("--all and Pods by name exclude each other")}
+	case l.failOn != "none" && lint.Severity(l.failOn).Rank() == 0:
+		return usageError{fmt.Errorf("--fail-on %q: must be error, warning, info or none", l.failOn)}
+	case l.output != "" && l.output != "text" && l.output != "json":
+		return usageError{fmt.Errorf("output %q: must be text or json", l.output)}
+	case l.measured.Start < 0 || l.measured.P99 < 0:
+		return usageError{fmt.Errorf("--startup-time and --p99 must not be negative")}
+	}
+	return nil
+}
+
+// verdict is the error that makes the exit code 1.
+func (l *linter) verdict(all []linted) error {
+	if l.failOn == "none" {
+		return nil
+	}
+	n := 0
+	for _, o := range all {
+		for _, f := range o.Findings {
+			if f.Severity.Rank() >= lint.Severity(l.failOn).Rank() {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return withFix(fmt.Errorf("%s as bad as --fail-on %s or worse", plural(n, "finding"), l.failOn), "correct them, or call with --fail-on none to only look")
+}
+
+func writeLint(w io.Writer, all []linted) error {
+	counts := map[lint.Severity]int{}
+	var b strings.Builder
+	for _, o := range all {
+		if len(o.Findings) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s", o.Source, strings.TrimSuffix(o.Kind+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), " "))
+		if o.Alike > 0 {
+			fmt.Fprintf(&b, " (and %s like it)", plural(o.Alike, "Pod"))
+		}
+		b.WriteByte('\n')
+		for _, f := range o.Findings {
+			counts[f.Severity]++
+			fmt.Fprintf(&b, "  %-8s %s  %s", f.Severity, f.Rule, f.Field)
+			if f.Container != "" {
+				fmt.Fprintf(&b, "  (container %s)", f.Container)
+			}
+			fmt.Fprintf(&b, "\n      %s\n      → %s\n", f.Message, f.Fix)
+		}
+	}
+	fmt.Fprintf(&b, "%s judged: %s, %s, %d of interest\n", plural(len(all), "object"), plural(counts[lint.Error], "error"), plural(counts[lint.Warning], "warning"), counts[lint.Info])
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

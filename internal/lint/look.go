@@ -1,0 +1,151 @@
+package lint
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// look is In with what rules ask of it.
+type look struct{ In }
+
+// box is one container with its place in the object.
+type box struct {
+	*v1.Container
+	path string
+	init bool
+}
+
+// asked is one probe with its place.
+type asked struct {
+	box
+	kind  probe.Kind
+	probe *v1.Probe
+	spec  probe.Spec
+	field string
+}
+
+func (l look) boxes() []box {
+	var out []box
+	for i := range l.Workload.Spec.InitContainers {
+		out = append(out, box{&l.Workload.Spec.InitContainers[i], fmt.Sprintf("%s.initContainers[%d]", l.Workload.Path, i), true})
+	}
+	for i := range l.Workload.Spec.Containers {
+		out = append(out, box{&l.Workload.Spec.Containers[i], fmt.Sprintf("%s.containers[%d]", l.Workload.Path, i), false})
+	}
+	return out
+}
+
+// runs tells of containers that are meant to stay: probes are theirs.
+func (b box) runs() bool { return !b.init || pod.IsSidecar(b.Container) }
+
+// of is the container's probe of a kind.
+func (b box) of(k probe.Kind) (asked, bool) {
+	p := probe.Of(b.Container, k)
+	if p == nil {
+		return asked{}, false
+	}
+	return asked{b, k, p, probe.SpecOf(p), b.path + "." + string(k) + "Probe"}, true
+}
+
+// probes are all probes of containers that run.
+func (l look) probes() []asked {
+	var out []asked
+	for _, b := range l.boxes() {
+		for _, k := range []probe.Kind{probe.Startup, probe.Liveness, probe.Readiness} {
+			if a, ok := b.of(k); ok && b.runs() {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+func (a asked) found(s Severity, message, fix string) Finding {
+	return Finding{Severity: s, Container: a.Name, Field: a.field, Message: message, Fix: fix}
+}
+
+func (b box) found(s Severity, at, message, fix string) Finding {
+	return Finding{Severity: s, Container: b.Name, Field: b.path + at, Message: message, Fix: fix}
+}
+
+// budget is how long a container that does not answer lives: initialDelaySeconds + failureThreshold × periodSeconds.
+func (a asked) budget() time.Duration {
+	return a.spec.InitialDelay + time.Duration(a.spec.FailureThreshold)*a.spec.Period
+}
+
+func (a asked) sum() string {
+	s := fmt.Sprintf("failureThreshold %d × periodSeconds %d", a.spec.FailureThreshold, int(a.spec.Period.Seconds()))
+	if a.spec.InitialDelay > 0 {
+		s = fmt.Sprintf("initialDelaySeconds %d + %s", int(a.spec.InitialDelay.Seconds()), s)
+	}
+	return s + " = " + seconds(a.budget())
+}
+
+// start is how long the container takes to be ready, and how that is known. Somebody who lets readiness wait knows that the start is slow.
+func (l look) start(b box) (took time.Duration, how string) {
+	switch readiness, ok := b.of(probe.Readiness); {
+	case l.Measured.Start > 0:
+		return l.Measured.Start, "it takes " + seconds(l.Measured.Start) + " to start"
+	case l.Workload.Started[b.Name] > 0:
+		d := l.Workload.Started[b.Name]
+		return d, "it took " + seconds(d) + " to become ready"
+	case ok && readiness.spec.InitialDelay > 0:
+		d := readiness.spec.InitialDelay
+		return d, "its readiness probe expects it to take " + seconds(d) + " to start"
+	}
+	return 0, ""
+}
+
+// question is what a probe asks, without how often.
+func (a asked) question() string {
+	switch h := a.probe.ProbeHandler; {
+	case h.HTTPGet != nil:
+		path := h.HTTPGet.Path
+		if path == "" {
+			path = "/"
+		}
+		return fmt.Sprintf("GET %s on port %s", path, h.HTTPGet.Port.String())
+	case h.TCPSocket != nil:
+		return "a connection to port " + h.TCPSocket.Port.String()
+	case h.GRPC != nil:
+		if h.GRPC.Service != nil && *h.GRPC.Service != "" {
+			return fmt.Sprintf("gRPC health of %s on port %d", *h.GRPC.Service, h.GRPC.Port)
+		}
+		return fmt.Sprintf("gRPC health on port %d", h.GRPC.Port)
+	case h.Exec != nil:
+		return "the command " + strings.Join(h.Exec.Command, " ")
+	}
+	return "nothing"
+}
+
+// same tells whether two probes ask the same; the name and the number of one port are the same port.
+func same(a, b asked) bool {
+	x, y := a.probe.ProbeHandler.DeepCopy(), b.probe.ProbeHandler.DeepCopy()
+	for _, h := range []*v1.ProbeHandler{x, y} {
+		if g := h.HTTPGet; g != nil {
+			if n, err := probe.Port(g.Port, a.Container); err == nil {
+				g.Port.Type, g.Port.IntVal, g.Port.StrVal = 0, int32(n), ""
+			}
+			if g.Path == "" {
+				g.Path = "/"
+			}
+			if g.Scheme == "" {
+				g.Scheme = v1.URISchemeHTTP
+			}
+			g.HTTPHeaders = nil
+		}
+		if s := h.TCPSocket; s != nil {
+			if n, err := probe.Port(s.Port, a.Container); err == nil {
+				s.Port.Type, s.Port.IntVal, s.Port.StrVal = 0, int32(n), ""
+			}
+		}
+	}
+	return a.question() != "nothing" && reflect.DeepEqual(x, y)
+}
