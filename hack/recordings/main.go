@@ -34,6 +34,7 @@ type options struct {
 	binDir     string
 	kubeconfig string
 	parallel   int
+	number     int
 }
 
 func main() {
@@ -47,6 +48,7 @@ func main() {
 	flag.StringVar(&o.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (pods; default: where gantry is)")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "use this cluster instead of starting one (pods)")
 	flag.IntVar(&o.parallel, "parallel", 10, "cases at once (pods)")
+	flag.IntVar(&o.number, "number", 1, "first of two numbers that tell this run's bridges and networks from other runs' on the machine (pods)")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(only); err == nil {

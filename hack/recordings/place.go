@@ -78,9 +78,9 @@ func (r *podReplay) place(ctx context.Context, split bool) (*podPlace, error) {
 
 // start runs a Gantry with the node, images and registry that the recorded cluster had.
 func (r *podReplay) start(ctx context.Context, p *podPlace, split bool) (*rest.Config, error) {
-	number := 1
+	number := r.options.number
 	if split {
-		number = 2
+		number++
 	}
 	dir, err := os.MkdirTemp("", "gantry-recordings-")
 	if err != nil {

@@ -221,6 +221,7 @@ func (n *nodeRole) build() (*parts, error) {
 		return nil, err
 	}
 	n.join(end, k, recorder, report)
+	api.events = recorder
 	o := n.tls.options
 	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
@@ -288,6 +289,7 @@ func (x *parts) run(ctx context.Context) error {
 		},
 		func(ctx context.Context) error { return healthz(ctx, x.config, x.server.HealthHandler()) },
 		func(ctx context.Context) error { return x.api.keeper.Run(ctx) },
+		func(ctx context.Context) error { x.api.evict(ctx); return nil },
 		func(ctx context.Context) error {
 			if x.end.alone {
 				<-ctx.Done()

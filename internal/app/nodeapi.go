@@ -7,13 +7,17 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/evict/local"
 	"github.com/gantry-project/gantry/internal/kubelet/logs/keep"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/measure"
@@ -28,6 +32,7 @@ type nodeAPI struct {
 	meter   *metrics.Metrics
 	keeper  *keep.Keeper
 	collect *stats.Collector
+	events  record.EventRecorder
 	kubelet *kubelet.Kubelet // from attach on
 	started time.Time
 }
@@ -106,6 +111,17 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 		return nil, err
 	}
 	return s.Summary(), nil
+}
+
+// evict ends Pods that take more of the disk than their limits allow, until ctx ends.
+func (a *nodeAPI) evict(ctx context.Context) {
+	if *a.n.config.LocalStorageCapacityIsolation {
+		local.Watch(ctx, local.Deps{Pods: a.pods, Measure: a.collect.Whole, Events: a.events, End: func(uid types.UID, end podplan.End) bool {
+			_, ok := a.kubelet.EndPod(uid, end)
+			return ok
+		}})
+	}
+	<-ctx.Done()
 }
 
 // volumes are those of claims, for kubelet_volume_stats_*.

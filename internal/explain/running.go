@@ -53,11 +53,10 @@ func crashing(in In) *Answer {
 		return nil
 	}
 	for _, c := range containers(in.Pod) {
-		w := c.waiting()
-		if w == nil || w.Reason != "CrashLoopBackOff" || c.status.LastTerminationState.Terminated == nil {
+		t, b := backingOff(in, c)
+		if t == nil {
 			continue
 		}
-		t := c.status.LastTerminationState.Terminated
 		a := &Answer{State: "CrashLoopBackOff", Since: t.FinishedAt.Time,
 			Cause: fmt.Sprintf("Container %s ends again and again: last with %s.", c.spec.Name, exit(c, t)),
 			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
@@ -65,13 +64,28 @@ func crashing(in In) *Answer {
 			a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet again and again: %s. It last ended with exit code %d.", c.spec.Name, k, t.ExitCode)
 			a.Fixes = append(a.Fixes, Fix{Say: "mend what the probe asks for, or give the container longer (startupProbe, failureThreshold, timeoutSeconds)"})
 		}
-		if b, _, ok := newest[journal.BackingOff](in, func(b journal.BackingOff) bool { return b.Container == c.spec.Name }); ok && b.Until.After(in.Now) {
+		if b.Until.After(in.Now) {
 			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes of running", ago(b.Until.Sub(in.Now)))
 		}
 		a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 		return a
 	}
 	return nil
+}
+
+// backingOff is how a container ended that is started again only later, and what the journal has of its wait. The status says CrashLoopBackOff towards the end
+// of the wait; before, it says how the container has ended.
+func backingOff(in In, c container) (*corev1.ContainerStateTerminated, journal.BackingOff) {
+	b, _, _ := newest[journal.BackingOff](in, func(b journal.BackingOff) bool { return b.Container == c.spec.Name })
+	switch w := c.waiting(); {
+	case c.status == nil:
+		return nil, b
+	case w != nil && w.Reason == "CrashLoopBackOff":
+		return c.status.LastTerminationState.Terminated, b
+	case c.status.State.Terminated != nil && b.What == "CrashLoopBackOff" && b.Until.After(in.Now) && in.Pod.DeletionTimestamp == nil:
+		return c.status.State.Terminated, b
+	}
+	return nil, b
 }
 
 // killedByProbe tells whether the kubelet itself ended the container's last run, and why.

@@ -92,6 +92,12 @@ func TestCrashLoop(t *testing.T) {
 		r.pass(5 * time.Second)
 		p := r.phase("loop", v1.PodRunning)
 		st := p.Status.ContainerStatuses[0]
+		if st.RestartCount != 1 || st.State.Terminated == nil || st.State.Terminated.ExitCode != 1 {
+			t.Fatalf("its end is not shown before its back-off: %+v", st)
+		}
+		r.pass(4 * time.Second)
+		p = r.phase("loop", v1.PodRunning)
+		st = p.Status.ContainerStatuses[0]
 		if st.RestartCount != 1 || st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" ||
 			st.State.Waiting.Message != "back-off 10s restarting failed container=app pod=loop_default(uid-loop)" || st.LastTerminationState.Terminated.ExitCode != 1 {
 			t.Fatalf("%+v", st)
@@ -101,7 +107,11 @@ func TestCrashLoop(t *testing.T) {
 		}
 		for _, gap := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
 			before := r.get("loop").Status.ContainerStatuses[0].RestartCount
-			r.pass((gap - 6) * time.Second)
+			wait := gap - 6
+			if gap == 10 {
+				wait = 0 // nine seconds are over
+			}
+			r.pass(wait * time.Second)
 			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before {
 				t.Fatalf("restarted before its back-off of %ds was over", gap)
 			}

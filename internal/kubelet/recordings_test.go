@@ -34,9 +34,7 @@ const recordings = "../../test/recordings/pods"
 var differs = map[string]string{
 	"deadline-crashlooping":        "the container's real end stays in the status; upstream calls it unknown",
 	"phase-exit1-always-loop":      "a back-off of 10 s ends after 10 s; upstream looks again only after 13 s",
-	"init-fail-always":             "the second back-off is told when it begins; upstream's next look comes after the deletion",
 	"rules-container-always":       "no status between the deletion and the last one, as nothing runs",
-	"poststart-fails":              "no status between the deletion and the last one, as nothing runs",
 	"term-delete-in-image-backoff": "the fake runtime words a missing image differently",
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -48,9 +49,11 @@ func (c *call) start(ctx context.Context, a podplan.Start) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	calm, done := patient(ctx)
+	defer done()
 	var id string
 	err = c.inTurn(ctx, finishing, "make container "+a.Name, func() (err error) {
-		id, err = c.h.d.Runtime.CreateContainer(ctx, a.Sandbox, cfg, box)
+		id, err = c.h.d.Runtime.CreateContainer(calm, a.Sandbox, cfg, box)
 		return err
 	})
 	if err != nil {
@@ -69,7 +72,9 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := c.inTurn(ctx, finishing, "start container "+a.Name, func() error { return c.h.d.Runtime.StartContainer(ctx, id) }); err != nil {
+	calm, done := patient(ctx)
+	defer done()
+	if err := c.inTurn(ctx, finishing, "start container "+a.Name, func() error { return c.h.d.Runtime.StartContainer(calm, id) }); err != nil {
 		return c.failed(ctx, a.Name, reason.RunContainerError, err)
 	}
 	c.h.d.Events.Started(c.pod, a.Name)
@@ -87,6 +92,19 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	}
 	c.hooking(a.Name, false)
 	return nil
+}
+
+// startPatience is how long a stop waits for a start that is under way: half a start would leave a container that failed.
+const startPatience = 2 * time.Second
+
+// patient is a context that ends some time after the given one.
+func patient(ctx context.Context) (calm context.Context, done func()) {
+	calm, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(startPatience, cancel)
+		context.AfterFunc(calm, func() { t.Stop() })
+	})
+	return calm, func() { stop(); cancel() }
 }
 
 func (c *call) failed(ctx context.Context, container string, code reason.Code, err error) error {

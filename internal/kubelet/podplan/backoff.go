@@ -13,8 +13,21 @@ import (
 // restart 10 s, then twice the one before up to 5 min; a container that ran for more than twice the longest wait starts over.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#how-pods-handle-problems-with-containers
 
-// ShownFor is how long the end of a container stands in the status before its back-off does, so that watchers see it.
-const ShownFor = time.Second
+// Upstream's kubelet shows how a container has ended until it comes by again, mostly at the end of the back-off, and then for an instant the back-off. Here the
+// back-off is there for those who poll, too: in the last two seconds of the wait, and after 18 s of it.
+const (
+	shownAtLeast = 2 * time.Second
+	shownAfter   = 18 * time.Second
+)
+
+// BackOffShown is when the status of c begins to show its back-off, which ends at the given time, in place of how it has ended.
+func BackOffShown(c *Container, until time.Time) time.Time {
+	shown := until.Add(-shownAtLeast)
+	if latest := c.Finished.Add(shownAfter); latest.Before(shown) {
+		shown = latest
+	}
+	return shown
+}
 
 // delay is how long to wait after the end of c.
 func (l Limits) delay(c *Container) time.Duration {

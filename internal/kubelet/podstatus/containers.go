@@ -67,9 +67,7 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	st.RestartCount = int32(c.Attempt)
 	st.Image, st.ImageID, st.ContainerID = cmp.Or(c.Image.Name, m.Image), c.Image.Ref, in.containerID(c)
 	st.User = c.Uses.User
-	if m.Kind != podplan.Ephemeral {
-		resources(in, m, c, &st)
-	}
+	resources(in, m, c, &st)
 	if before := in.Seen.Previous(c); before != nil && before.State == podplan.Exited {
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(before)}
 	}

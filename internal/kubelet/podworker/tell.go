@@ -10,10 +10,42 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// told is the newest status that was handed to the writer.
-type told struct{ status *v1.PodStatus }
+// told is the newest status that was handed to the writer, and what it says of failed tries.
+type told struct {
+	status *v1.PodStatus
+	tries  map[string]tryTold
+}
+
+// tryTold is the last two failures of one name.
+type tryTold struct {
+	count       int
+	now, before *reason.Refusal
+}
+
+// why is what the status says of a failed try: how it ended; of an image that cannot be pulled how the try before ended, so that reason and message stand until
+// the next one, as upstream's do.
+func (t *told) why(name string, try podplan.Try) *reason.Refusal {
+	last := t.tries[name]
+	if last.count != try.Count {
+		if try.Count < last.count {
+			last.now = nil
+		}
+		last = tryTold{count: try.Count, now: try.Refusal, before: last.now}
+		if t.tries == nil {
+			t.tries = map[string]tryTold{}
+		}
+		t.tries[name] = last
+	}
+	if last.before != nil && pulling(last.now.Code) && pulling(last.before.Code) {
+		return last.before
+	}
+	return try.Refusal
+}
+
+func pulling(c reason.Code) bool { return c == reason.ErrImagePull || c == reason.ImagePullBackOff }
 
 // over lays the newest told status over what the API has: the kubelet's fields from the former, others' conditions from the latter.
 func (t told) over(api v1.PodStatus) v1.PodStatus {
@@ -77,9 +109,9 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 }
 
 // justEnded tells whether a container's end is to be shown before its back-off is.
-func justEnded(in podplan.In, container string) bool {
-	c := in.Seen.Latest(container)
-	return c != nil && in.Now.Before(c.Finished.Add(podplan.ShownFor))
+func justEnded(in podplan.In, b journal.BackingOff) bool {
+	c := in.Seen.Latest(b.Container)
+	return c != nil && in.Now.Before(podplan.BackOffShown(c, b.Until))
 }
 
 func anyAlive(seen podplan.Observed) bool {
@@ -103,11 +135,17 @@ func (w *worker) waiting(in podplan.In, plan podplan.Plan) map[string]podstatus.
 	}
 	for name, t := range in.Tries {
 		if !strings.HasPrefix(name, "/") {
-			out[name] = podstatus.Why{Reason: string(t.Refusal.Code), Message: t.Refusal.Detail}
+			no := w.life.told.why(name, t)
+			out[name] = podstatus.Why{Reason: string(no.Code), Message: no.Detail}
+		}
+	}
+	for name := range w.life.told.tries {
+		if _, failed := in.Tries[name]; !failed {
+			delete(w.life.told.tries, name)
 		}
 	}
 	for _, f := range plan.Say {
-		if b, ok := f.(journal.BackingOff); ok && !justEnded(in, b.Container) {
+		if b, ok := f.(journal.BackingOff); ok && !justEnded(in, b) {
 			out[b.Container] = podstatus.Why{Reason: b.What, Message: b.Message}
 		}
 	}
@@ -192,7 +230,11 @@ func (w *worker) exits(in podplan.In) {
 		}
 		w.life.said[key] = true
 		if _, alive := known[w.pool.d.Node().Runtime+"://"+c.ID]; !alive {
-			w.put(journal.ContainerExited{Container: c.Name, ID: c.ID, ExitCode: c.Exit.Code, Reason: c.Exit.Reason, Message: c.Exit.Message})
+			f := journal.ContainerExited{Container: c.Name, ID: c.ID, ExitCode: c.Exit.Code, Reason: c.Exit.Reason, Message: c.Exit.Message}
+			if w.pool.d.Memory != nil {
+				f.Memory = w.pool.d.Memory(in.Pod)
+			}
+			w.put(f)
 		}
 	}
 }

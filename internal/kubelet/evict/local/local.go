@@ -1,0 +1,102 @@
+// Package local ends Pods that take more of the node's local storage than their limits allow.
+//
+// Chapter 9, pressed. File systems tell nobody that a directory grew, so Pods with such limits are measured every ten seconds, others never.
+// In: Pods, measurements (stats). Out: events, and wishes that Pods end. evict decides.
+package local
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/kubelet/evict"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/stats"
+)
+
+// Period is how often Pods with limits are measured.
+const Period = 10 * time.Second
+
+// Deps is what is worked with.
+type Deps struct {
+	Pods    func() []*v1.Pod
+	Measure func(context.Context) (*stats.Snapshot, error)
+	End     func(types.UID, podplan.End) bool // false: there is no such Pod
+	Events  record.EventRecorder
+}
+
+// Watch measures and ends Pods until ctx ends.
+func Watch(ctx context.Context, d Deps) {
+	tick := time.NewTicker(Period)
+	defer tick.Stop()
+	told := map[types.UID]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			told = d.once(ctx, told)
+		}
+	}
+}
+
+// once looks at every Pod with limits and returns those that had to end.
+func (d Deps) once(ctx context.Context, told map[types.UID]bool) map[types.UID]bool {
+	limited := map[types.UID]*v1.Pod{}
+	for _, p := range d.Pods() {
+		if evict.Limited(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded {
+			limited[p.UID] = p
+		}
+	}
+	if len(limited) == 0 {
+		return told
+	}
+	log := klog.FromContext(ctx)
+	snap, err := d.Measure(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			log.Error(err, "Cannot measure what Pods take of the disk")
+		}
+		return told
+	}
+	out := map[types.UID]bool{}
+	for i := range snap.Pods {
+		p := limited[types.UID(snap.Pods[i].UID)]
+		if p == nil {
+			continue
+		}
+		end := evict.Over(p, used(&snap.Pods[i]), time.Now())
+		if end == nil {
+			continue
+		}
+		out[p.UID] = true
+		if told[p.UID] || !d.End(p.UID, *end) {
+			continue
+		}
+		log.Info("Pod evicted", "pod", klog.KObj(p), "podUID", p.UID, "reason", end.Message)
+		d.Events.Event(p, v1.EventTypeWarning, evict.Reason, end.Message)
+	}
+	return out
+}
+
+// used sums up what was measured of a Pod.
+func used(p *stats.Pod) evict.Use {
+	u := evict.Use{Volumes: map[string]int64{}, Shared: map[string]bool{}, Containers: map[string]int64{}, Logs: int64(p.Logs.Bytes)}
+	for _, v := range p.Volumes {
+		u.Volumes[v.Name], u.Shared[v.Name] = int64(v.Disk.Used), v.Ephemeral
+	}
+	for _, c := range p.Containers {
+		if c.Layer != nil {
+			u.Layers += int64(c.Layer.Bytes)
+			u.Containers[c.Name] += int64(c.Layer.Bytes)
+		}
+		if c.Logs != nil {
+			u.Containers[c.Name] += int64(c.Logs.Bytes)
+		}
+	}
+	return u
+}

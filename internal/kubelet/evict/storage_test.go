@@ -1,0 +1,66 @@
+package evict_test
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/kubelet/evict"
+)
+
+const mi = 1 << 20
+
+func pod(dir string, limits ...string) *v1.Pod {
+	p := &v1.Pod{}
+	if dir != "" {
+		size := resource.MustParse(dir)
+		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
+	}
+	for i, l := range limits {
+		c := v1.Container{Name: string(rune('a' + i))}
+		if l != "" {
+			c.Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(l)}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+	return p
+}
+
+func TestOver(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		pod  *v1.Pod
+		use  evict.Use
+		want string
+	}{
+		{"within", pod("2Mi"), evict.Use{Volumes: map[string]int64{"v": 2 * mi}}, ""},
+		{"an emptyDir", pod("2Mi"), evict.Use{Volumes: map[string]int64{"v": 2*mi + 1}}, `Usage of EmptyDir volume "v" exceeds the limit "2Mi". `},
+		{"the Pod: layers, logs, volumes together", pod("", "1Mi", "1Mi"), evict.Use{
+			Volumes: map[string]int64{"v": mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true}, Layers: mi, Logs: 1,
+		}, "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "},
+		{"memory is not local storage", pod("", "2Mi"), evict.Use{Volumes: map[string]int64{"memory": 9 * mi}}, ""},
+		{"a container, though the Pod has room", pod("", "1Mi", "8Mi"), evict.Use{Containers: map[string]int64{"a": 2 * mi, "b": mi}, Layers: 3 * mi}, `Container a exceeded its local ephemeral storage limit "1Mi". `},
+		{"no limit", pod("", ""), evict.Use{Containers: map[string]int64{"a": 1 << 40}, Layers: 1 << 40}, ""},
+	} {
+		end := evict.Over(tc.pod, tc.use, time.Unix(9, 0))
+		switch {
+		case end == nil && tc.want != "":
+			t.Errorf("%s: not evicted", tc.name)
+		case end != nil && (end.Message != tc.want || end.Reason != "Evicted" || end.Grace != time.Second || end.Victim != ""):
+			t.Errorf("%s: %+v", tc.name, *end)
+		}
+	}
+}
+
+func TestOnlyPodsWithLimitsAreMeasured(t *testing.T) {
+	for _, tc := range []struct {
+		pod  *v1.Pod
+		want bool
+	}{{pod(""), false}, {pod("", ""), false}, {pod("1Mi"), true}, {pod("", "", "1Gi"), true}} {
+		if evict.Limited(tc.pod) != tc.want {
+			t.Errorf("%+v: want %v", tc.pod.Spec, tc.want)
+		}
+	}
+}
