@@ -9,6 +9,10 @@
 // nodes, a parallel runner, a sample, a tie breaker, a stop watch. Out: *Ruling, which prints upstream's FailedScheduling text (Message), names
 // plugins whose events would wake the Pod (Rejectors), and becomes a journal fact (Fact).
 //
+// With a Memory, kept from ruling to ruling, Pods of equal shape share verdicts: judges that are Local (their Shape says what of the Pod they read) are asked again
+// only about nodes that changed, from columns where they are Indexed; judges with sums over all nodes keep them (Tallying); the others are asked node by node on the
+// nodes that are left. The ruling is the same as without, which Differences checks.
+//
 // Pure: equal input gives an equal ruling, whatever the runner. A judge explains itself with numbers by implementing Explainer.
 // To add a judge: a directory under plugins and a row in plugins.All; nothing changes here.
 package place

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// sample is the trace that GANTRY_OPENB names, or the part of it that lies here.
+func sample(t *testing.T) *trace {
+	t.Helper()
+	dir := "testdata/openb"
+	if named := os.Getenv("GANTRY_OPENB"); named != "" {
+		dir = named
+	}
+	all, err := readTrace(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace goes where it goes when every judge is asked about every node, and no node is given more than it has.
+func TestTraceIsPlacedAlikeFromMemory(t *testing.T) {
+	all := sample(t)
+	quick, err := newMind(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all.nodes {
+		quick.world.SetNode(n)
+	}
+	placed := 0
+	for _, p := range all.pods {
+		in := quick.in(p)
+		plain := in
+		plain.Memory, plain.Boards = nil, nil
+		a, b := place.One(t.Context(), in), place.One(t.Context(), plain)
+		if different := place.Differences(a, b); len(different) > 0 {
+			t.Fatalf("%s: %v", p.Name, different)
+		}
+		if !a.Fits() {
+			continue
+		}
+		placed++
+		if err := quick.world.Assume(p, a.Winner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if placed < len(all.pods)/2 {
+		t.Errorf("%d of %d Pods placed", placed, len(all.pods))
+	}
+	for _, n := range quick.world.Freeze().All() {
+		has, used := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested())
+		if used.MilliCPU > has.MilliCPU || used.Memory > has.Memory || used.Scalar[gpuMilli] > has.Scalar[gpuMilli] {
+			t.Errorf("%s is given more than it has", n.Node().Name)
+		}
+	}
+	if c := quick.memory.Counts(); c.Known == 0 || c.Plain > 0 {
+		t.Errorf("the memory was not used: %+v", c)
+	}
+}
