@@ -51,7 +51,9 @@ type Cluster struct {
 	dir    string
 	files  *pki.Files
 	log    *ring.Ring
-	server *apiserver.Server
+	wire   wire
+
+	stopServer func()
 
 	mu    sync.Mutex
 	nodes map[string]*node
@@ -109,7 +111,8 @@ func (c *Cluster) start() error {
 	if err := c.startServer(); err != nil {
 		return err
 	}
-	c.Config = c.server.InProcess(&user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
+	c.t.Cleanup(func() { c.wire.cut(); c.stopServer() })
+	c.Config = c.wire.config(context.Background(), &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}})
 	c.Config.UserAgent = "testcluster"
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return err
@@ -127,6 +130,13 @@ func (c *Cluster) start() error {
 
 // background runs f until the test ends, and waits for its end then. What ends first was started last.
 func (c *Cluster) background(what string, f func(ctx context.Context) error) (stop func()) {
+	stop = c.begin(what, f)
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// begin runs f until stop is called, which waits for its end.
+func (c *Cluster) begin(what string, f func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -136,9 +146,7 @@ func (c *Cluster) background(what string, f func(ctx context.Context) error) (st
 		}
 	}()
 	var once sync.Once
-	stop = func() { once.Do(func() { cancel(); <-done }) }
-	c.t.Cleanup(stop)
-	return stop
+	return func() { once.Do(func() { cancel(); <-done }) }
 }
 
 func (c *Cluster) startServer() error {
@@ -146,7 +154,7 @@ func (c *Cluster) startServer() error {
 	if err != nil {
 		return err
 	}
-	c.server, err = apiserver.New(context.Background(), apiserver.Config{
+	server, err := apiserver.New(context.Background(), apiserver.Config{
 		DataDir: c.dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
 		Listen:   apiserver.Listen{Listener: listener, Advertise: netip.MustParseAddr("192.0.2.1")},
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}},
@@ -160,9 +168,10 @@ func (c *Cluster) startServer() error {
 	if err != nil {
 		return err
 	}
-	c.background("API server", c.server.Run)
+	c.stopServer = c.begin("API server", server.Run)
 	select {
-	case <-c.server.Ready():
+	case <-server.Ready():
+		c.wire.connect(server)
 		return nil
 	case <-time.After(30 * time.Second):
 		return errors.New("the API server was not ready within 30 s")
@@ -171,7 +180,7 @@ func (c *Cluster) startServer() error {
 
 func (c *Cluster) startParts() error {
 	as := func(name string, groups ...string) *rest.Config {
-		return c.server.InProcess(&user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
+		return c.wire.config(context.Background(), &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
 	}
 	schedulerClient, err := kubernetes.NewForConfig(as(user.KubeScheduler))
 	if err != nil {

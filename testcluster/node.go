@@ -3,6 +3,7 @@ package testcluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -26,9 +27,12 @@ import (
 
 // node is one kubelet over its own fake runtime.
 type node struct {
-	runtime *crifake.Fake
-	report  *nodestatus.Reporter
-	stop    func()
+	name, root string
+	runtime    *crifake.Fake
+	groups     *groups
+	report     *nodestatus.Reporter
+	stop       func() // ends the kubelet; it writes what it still has to say
+	kill       func() // ends it in the middle of things
 }
 
 // addNode starts a kubelet and its runtime.
@@ -38,46 +42,69 @@ func (c *Cluster) addNode(name string, number int) error {
 		return err
 	}
 	c.t.Cleanup(fake.Close)
-	sink := c.log.Speaker("kubelet", name)
-	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: fake.Endpoint(), Dialer: fake.Dialer(), Journal: sink})
-	if err != nil {
-		return err
-	}
-	c.t.Cleanup(func() { _ = hands.Close() })
-	client, err := kubernetes.NewForConfig(c.server.InProcess(&user.DefaultInfo{Name: "system:node:" + name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
-	if err != nil {
-		return err
-	}
-	n := &node{runtime: fake}
+	n := &node{name: name, root: filepath.Join(c.dir, name), runtime: fake, groups: &groups{made: map[string]bool{}}}
 	c.mu.Lock()
 	for _, r := range c.rules {
 		fake.On(r.match, r.script)
 	}
 	c.nodes[name] = n
 	c.mu.Unlock()
-	root := filepath.Join(c.dir, name)
-	k, err := kubelet.New(kubelet.Options{
-		Client: client, NodeName: name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
-		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: root, LogDir: filepath.Join(root, "logs"),
-		HostIPs: func() []string { return []string{"127.0.0.1"} }, Resources: resource.Options{Root: "/" + name}, Journal: sink,
-		Ports: kubelet.Ports{Cgroups: &groups{made: map[string]bool{}}, Mounts: mount.Plain{}, Probing: hands.Probing(), Dial: fake.DialPod},
-	})
+	return c.startNode(n)
+}
+
+// startNode starts the node's kubelet.
+func (c *Cluster) startNode(n *node) error {
+	sink := c.log.Speaker("kubelet", n.name)
+	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: n.runtime.Endpoint(), Dialer: n.runtime.Dialer(), Journal: sink})
 	if err != nil {
+		return err
+	}
+	life, cut := context.WithCancel(context.Background())
+	client, err := kubernetes.NewForConfig(c.wire.config(life, &user.DefaultInfo{Name: "system:node:" + n.name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}))
+	if err != nil {
+		cut()
+		return err
+	}
+	k, err := c.newKubelet(n, client, hands)
+	if err != nil {
+		cut()
 		return err
 	}
 	n.report, err = nodestatus.New(nodestatus.Options{
 		Client: client, Register: true, MaxPods: 110, Journal: sink,
-		Identity: nodestatus.Identity{Name: name, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
+		Identity: nodestatus.Identity{Name: n.name, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
 		Machine:  nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
 		Sources:  nodestatus.Sources{Runtime: hands.Probing(), Images: hands.Images()},
 	})
 	if err != nil {
+		cut()
 		return err
 	}
-	stopReport := c.background("node "+name, n.report.Run)
-	stopKubelet := c.background("kubelet "+name, k.Run)
-	n.stop = func() { stopKubelet(); stopReport() }
+	stopReport := c.background("node "+n.name, n.report.Run)
+	stopKubelet := c.background("kubelet "+n.name, k.Run)
+	n.stop = func() {
+		stopKubelet()
+		stopReport()
+		cut()
+		_ = hands.Close() // nobody uses it any more
+	}
+	stop := n.stop
+	n.kill = func() {
+		cut()
+		_ = hands.Close() // what is under way breaks off
+		stop()
+	}
+	c.t.Cleanup(stop)
 	return nil
+}
+
+func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, hands *cri.Client) (*kubelet.Kubelet, error) {
+	return kubelet.New(kubelet.Options{
+		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
+		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
+		HostIPs: func() []string { return []string{"127.0.0.1"} }, Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.Speaker("kubelet", n.name),
+		Ports: kubelet.Ports{Cgroups: n.groups, Mounts: mount.Plain{}, Probing: hands.Probing(), Dial: n.runtime.DialPod},
+	})
 }
 
 // waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods can be created.
@@ -149,13 +176,7 @@ func (c *Cluster) WaitPod(ctx context.Context, namespace, name string, ok func(*
 // Fault makes calls to a node's runtime fail: terms such as "2*error(no space)->ok", "delay(1s)", "hang".
 func (c *Cluster) Fault(node, method, terms string) {
 	c.t.Helper()
-	c.mu.Lock()
-	n := c.nodes[node]
-	c.mu.Unlock()
-	if n == nil {
-		c.t.Fatalf("testcluster: there is no node %s", node)
-	}
-	if err := n.runtime.Fault(method, terms); err != nil {
+	if err := c.node(node).runtime.Fault(method, terms); err != nil {
 		c.t.Fatalf("testcluster: %v", err)
 	}
 }
@@ -163,13 +184,7 @@ func (c *Cluster) Fault(node, method, terms string) {
 // StopNode ends a node's kubelet; its containers run on, and the API hears nothing of it any more.
 func (c *Cluster) StopNode(node string) {
 	c.t.Helper()
-	c.mu.Lock()
-	n := c.nodes[node]
-	c.mu.Unlock()
-	if n == nil {
-		c.t.Fatalf("testcluster: there is no node %s", node)
-	}
-	n.stop()
+	c.node(node).stop()
 }
 
 // Dump prints what the runtimes hold, for failure messages.
@@ -205,6 +220,13 @@ func (g *groups) Remove(path string) error {
 		}
 	}
 	return nil
+}
+
+// all are the cgroups there are.
+func (g *groups) all() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.made))
 }
 
 func (g *groups) List(parent string) ([]string, error) {

@@ -1,0 +1,101 @@
+package testcluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// KillNode ends a node's kubelet as SIGKILL does: nothing is written any more. Its runtime and containers go on.
+func (c *Cluster) KillNode(node string) {
+	c.t.Helper()
+	c.node(node).kill()
+}
+
+// StartNode starts a node's kubelet again, over what runtime and disk hold.
+func (c *Cluster) StartNode(node string) {
+	c.t.Helper()
+	if err := c.startNode(c.node(node)); err != nil {
+		c.t.Fatalf("testcluster: node %s: %v", node, err)
+	}
+}
+
+// KillRuntime ends a node's container runtime as SIGKILL does: calls under way break off, containers go on, their events are lost.
+func (c *Cluster) KillRuntime(node string) {
+	c.t.Helper()
+	c.node(node).runtime.Kill()
+}
+
+// StartRuntime starts a node's runtime again, with the containers as they are now.
+func (c *Cluster) StartRuntime(node string) {
+	c.t.Helper()
+	if err := c.node(node).runtime.Revive(); err != nil {
+		c.t.Fatalf("testcluster: runtime of %s: %v", node, err)
+	}
+}
+
+// KillAPI ends the API server: requests and watches under way break off, and nobody answers.
+func (c *Cluster) KillAPI() {
+	c.t.Helper()
+	c.wire.cut()
+	c.stopServer()
+}
+
+// StartAPI starts the API server again, over what etcd has written.
+func (c *Cluster) StartAPI() {
+	c.t.Helper()
+	if err := c.startServer(); err != nil {
+		c.t.Fatalf("testcluster: API server: %v", err)
+	}
+}
+
+// FaultPod is Fault for the calls about one Pod only.
+func (c *Cluster) FaultPod(node, pod, method, terms string) {
+	c.t.Helper()
+	if err := c.node(node).runtime.FaultPod(pod, method, terms); err != nil {
+		c.t.Fatalf("testcluster: %v", err)
+	}
+}
+
+// Left names what a node holds for Pods: sandboxes and containers, addresses, cgroups, directories of volumes and logs.
+func (c *Cluster) Left(node string) ([]string, error) {
+	c.t.Helper()
+	n := c.node(node)
+	var out []string
+	for _, line := range strings.Split(strings.TrimSpace(n.runtime.Dump()), "\n") {
+		if line != "" {
+			out = append(out, "runtime: "+strings.TrimSpace(line))
+		}
+	}
+	for _, ip := range n.runtime.Addresses() {
+		out = append(out, "address: "+ip.String())
+	}
+	for _, path := range n.groups.all() {
+		if strings.Contains(filepath.Base(path), "pod") && !strings.HasSuffix(path, "kubepods") {
+			out = append(out, "cgroup: "+path)
+		}
+	}
+	for _, dir := range []string{"pods", "logs"} {
+		list, err := os.ReadDir(filepath.Join(n.root, dir))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("what is left on %s: %w", node, err)
+		}
+		for _, e := range list {
+			out = append(out, "directory: "+dir+"/"+e.Name())
+		}
+	}
+	return out, nil
+}
+
+func (c *Cluster) node(name string) *node {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.nodes[name]
+	if n == nil {
+		c.t.Fatalf("testcluster: there is no node %s", name)
+	}
+	return n
+}
