@@ -20,6 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/clusterroles"
 	"github.com/gantry-project/gantry/internal/control/deployment"
 	"github.com/gantry-project/gantry/internal/control/disruption"
+	"github.com/gantry-project/gantry/internal/control/endpoints"
+	"github.com/gantry-project/gantry/internal/control/endpointslice"
 	"github.com/gantry-project/gantry/internal/control/job"
 	"github.com/gantry-project/gantry/internal/control/jobttl"
 	"github.com/gantry-project/gantry/internal/control/loop"
@@ -31,6 +33,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/resourcequota"
 	"github.com/gantry-project/gantry/internal/control/rootca"
 	"github.com/gantry-project/gantry/internal/control/serviceaccount"
+	"github.com/gantry-project/gantry/internal/control/slicemirror"
+	"github.com/gantry-project/gantry/internal/control/statefulset"
 	"github.com/gantry-project/gantry/internal/control/taintevict"
 	"github.com/gantry-project/gantry/internal/control/volumebinding"
 	"github.com/gantry-project/gantry/internal/control/volumeprotection"
@@ -56,6 +60,10 @@ var All = []loop.Controller{
 	{Name: "vacprotection", Account: "volumeattributesclass-protection-controller", Source: "volumeattributesclass-protection-controller", Reads: []string{"volumeattributesclasses", "persistentvolumes", "persistentvolumeclaims"}, Writes: []string{"volumeattributesclasses"}, Make: volumeprotection.NewClasses},
 	{Name: "disruption", Account: "disruption-controller", Source: "controllermanager", Reads: []string{"poddisruptionbudgets", "pods", "replicasets", "deployments", "statefulsets", "replicationcontrollers", "*/scale"}, Writes: []string{"poddisruptionbudgets/status", "pods/status"}, Make: disruption.New},
 	{Name: "resourcequota", Account: "resourcequota-controller", Source: "resourcequota-controller", Reads: []string{"resourcequotas", "*"}, Writes: []string{"resourcequotas/status"}, Make: resourcequota.New},
+	{Name: "statefulset", Account: "statefulset-controller", Source: "statefulset-controller", Reads: []string{"statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims"}, Writes: []string{"pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets/status"}, Make: statefulset.New},
+	{Name: "endpointslice", Account: "endpointslice-controller", Source: "endpoint-slice-controller", Reads: []string{"services", "pods", "nodes", "endpointslices"}, Writes: []string{"endpointslices"}, Make: endpointslice.New},
+	{Name: "endpoints", Account: "endpoint-controller", Source: "endpoint-controller", Reads: []string{"services", "pods", "endpoints"}, Writes: []string{"endpoints"}, Make: endpoints.New},
+	{Name: "slicemirror", Account: "endpointslicemirroring-controller", Source: "endpoint-slice-mirroring-controller", Reads: []string{"services", "endpoints", "endpointslices"}, Writes: []string{"endpointslices"}, Make: slicemirror.New},
 }
 
 // Options say what the controllers run with.

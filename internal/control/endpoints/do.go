@@ -1,0 +1,111 @@
+// Package endpoints keeps the Endpoints object of each Service, which old clients read in place of EndpointSlices.
+//
+// Chapter 8, watched. In: Services with a selector, Pods. Out: one Endpoints object of the same name.
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/endpointslice/util"
+
+	"github.com/gantry-project/gantry/internal/control/endpointslice"
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+type controller struct {
+	deps      loop.Deps
+	services  corelisters.ServiceLister
+	pods      corelisters.PodLister
+	endpoints corelisters.EndpointsLister //nolint:staticcheck // the legacy kind is the point
+	triggers  *util.TriggerTimeTracker
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	core := d.Informers.Core().V1()
+	c := &controller{
+		deps: d, services: core.Services().Lister(), pods: core.Pods().Lister(), endpoints: core.Endpoints().Lister(), triggers: util.NewTriggerTimeTracker(),
+	}
+	q := loop.NewQueue("endpoints", 5, c.sync)
+	q.WatchSelf(core.Services().Informer())
+	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string { return endpointslice.ServicesOf(c.services, old, cur) })
+	q.Watch(core.Endpoints().Informer(), func(old, cur runtime.Object) []string {
+		e, ok := old.(*corev1.Endpoints)
+		if !ok || cur != nil {
+			return nil
+		}
+		return []string{e.Namespace + "/" + e.Name}
+	})
+	return q
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	service, err := c.services.Services(ns).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.triggers.DeleteService(ns, name)
+		return 0, c.remove(ctx, ns, name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.Selector == nil {
+		return 0, nil
+	}
+	pods, err := c.pods.Pods(ns).List(labels.Set(service.Spec.Selector).AsSelectorPreValidated())
+	if err != nil {
+		return 0, err
+	}
+	have, err := c.endpoints.Endpoints(ns).Get(name)
+	if apierrors.IsNotFound(err) {
+		have = nil
+	} else if err != nil {
+		return 0, err
+	}
+	want := Want(service, pods, have)
+	trigger := c.triggers.ComputeEndpointLastChangeTriggerTime(ns, service, pods)
+	if have != nil && equality.Semantic.DeepEqual(have, want) {
+		return 0, nil
+	}
+	if !trigger.IsZero() {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, corev1.EndpointsLastChangeTriggerTime, trigger.UTC().Format(time.RFC3339Nano))
+	} else {
+		delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime)
+	}
+	client := c.deps.Client.CoreV1().Endpoints(ns)
+	if have == nil {
+		_, err = client.Create(ctx, want, metav1.CreateOptions{})
+	} else {
+		_, err = client.Update(ctx, want, metav1.UpdateOptions{})
+	}
+	switch {
+	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return 0, nil
+	case have == nil:
+		c.deps.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %v/%v: %v", ns, name, err)
+	default:
+		c.deps.Recorder.Eventf(want, corev1.EventTypeWarning, "FailedToUpdateEndpoint", "Failed to update endpoint %v/%v: %v", ns, name, err)
+	}
+	return 0, err
+}
+
+// remove deletes what this controller wrote for a Service that is gone; Endpoints of somebody else's making stay theirs.
+func (c *controller) remove(ctx context.Context, ns, name string) error {
+	e, err := c.endpoints.Endpoints(ns).Get(name)
+	if err != nil {
+		return loop.IgnoreGone(err)
+	}
+	if e.Labels[managedBy] != manager {
+		return nil
+	}
+	return loop.IgnoreGone(c.deps.Client.CoreV1().Endpoints(ns).Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.UID))}))
+}

@@ -1,0 +1,292 @@
+package statefulset
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// In is what the controller looks at: a set, the Pods it controls, and the names of two revisions of its template: the one its Pods come from and the
+// one they go to.
+type In struct {
+	Set             *appsv1.StatefulSet
+	Pods            []*corev1.Pod
+	Current, Update string
+	Now             time.Time
+}
+
+// Slot is a Pod to create.
+type Slot struct {
+	Ordinal  int
+	Revision string
+}
+
+// Plan is what is to be done now. Without a change the controller waits.
+type Plan struct {
+	Create   []Slot
+	Recreate []*corev1.Pod // ended; deleted so that the name becomes free
+	Fix      []*corev1.Pod // identity, storage or claims are to be put right
+	Leave    []*corev1.Pod // too many: deleted for good, with what the retention policy says of their claims
+	Replace  []*corev1.Pod // of another revision: deleted, to come back in the new one
+}
+
+// Next plans one step (upstream's order): the lowest ordinal that is missing or not well comes first, then the highest that is too much goes, then the
+// highest of another revision is replaced. The policy Parallel does not wait between Pods.
+func Next(in In) Plan {
+	var plan Plan
+	if in.Set.DeletionTimestamp != nil {
+		return plan
+	}
+	ordered := in.Set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+	slots, extra := in.place()
+	if wait := in.fill(&plan, slots, ordered); wait {
+		return plan
+	}
+	if wait := in.shrink(&plan, slots, extra, ordered); wait {
+		return plan
+	}
+	if in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && len(plan.Create)+len(plan.Recreate) == 0 {
+		plan.Replace = in.replace(slots)
+	}
+	return plan
+}
+
+// place puts the Pods into the set's slots; those outside of its range come back apart, the highest ordinal first.
+func (in In) place() (slots, extra []*corev1.Pod) {
+	start := Start(in.Set)
+	slots = make([]*corev1.Pod, replicas(in.Set))
+	for _, p := range in.Pods {
+		switch n := Ordinal(in.Set, p); {
+		case n < 0:
+		case n >= start && n < start+len(slots):
+			slots[n-start] = p
+		default:
+			extra = append(extra, p)
+		}
+	}
+	sort.Slice(extra, func(i, j int) bool { return Ordinal(in.Set, extra[i]) > Ordinal(in.Set, extra[j]) })
+	return slots, extra
+}
+
+func (in In) fill(plan *Plan, slots []*corev1.Pod, ordered bool) (wait bool) {
+	for i, p := range slots {
+		switch {
+		case p == nil:
+			ordinal := Start(in.Set) + i
+			plan.Create = append(plan.Create, Slot{ordinal, in.revisionFor(ordinal)})
+			if ordered {
+				return true
+			}
+			continue
+		case ended(p):
+			if p.DeletionTimestamp == nil {
+				plan.Recreate = append(plan.Recreate, p)
+			}
+			wait = true
+			if ordered {
+				return true
+			}
+			continue
+		}
+		plan.Fix = append(plan.Fix, p)
+		if ordered && (p.DeletionTimestamp != nil || !in.available(p)) {
+			return true
+		}
+	}
+	return wait
+}
+
+// revisionFor says which template a new Pod gets: below the partition, and while an update without a partition runs below it, the current one.
+func (in In) revisionFor(ordinal int) string {
+	s := in.Set.Spec.UpdateStrategy
+	if s.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+		below := int(in.Set.Status.CurrentReplicas)
+		if s.RollingUpdate != nil && s.RollingUpdate.Partition != nil {
+			below = int(*s.RollingUpdate.Partition)
+		}
+		if ordinal < Start(in.Set)+below {
+			return in.Current
+		}
+	}
+	return in.Update
+}
+
+// shrink takes the highest ordinal away. A set in order waits until all others are well, unless the Pod that is not well is the very one to go.
+func (in In) shrink(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wait bool) {
+	first := in.firstUnhealthy(slots, extra)
+	for _, p := range extra {
+		if p.DeletionTimestamp != nil {
+			if ordered {
+				return true
+			}
+			continue
+		}
+		if ordered && !in.available(p) && p != first {
+			return true
+		}
+		plan.Leave = append(plan.Leave, p)
+		if ordered {
+			return true
+		}
+	}
+	return false
+}
+
+// firstUnhealthy is the lowest ordinal that is not running and ready.
+func (in In) firstUnhealthy(slots, extra []*corev1.Pod) *corev1.Pod {
+	var first *corev1.Pod
+	for _, group := range [][]*corev1.Pod{slots, extra} {
+		for _, p := range group {
+			if p != nil && !healthy(p) && (first == nil || Ordinal(in.Set, p) < Ordinal(in.Set, first)) {
+				first = p
+			}
+		}
+	}
+	return first
+}
+
+// replace deletes Pods of another revision from the highest ordinal down to the partition, at most as many at once as may be unavailable.
+func (in In) replace(slots []*corev1.Pod) []*corev1.Pod {
+	partition, most := 0, 1
+	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		if r.Partition != nil {
+			partition = int(*r.Partition)
+		}
+		if r.MaxUnavailable != nil {
+			if n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, len(slots), false); err == nil {
+				most = max(n, 1)
+			}
+		}
+	}
+	var out []*corev1.Pod
+	gone := 0
+	if most > 1 {
+		for _, p := range slots {
+			if p == nil || !healthy(p) || !in.available(p) {
+				gone++
+			}
+		}
+	}
+	for i := len(slots) - 1; i >= partition && i >= 0; i-- {
+		p := slots[i]
+		if p == nil {
+			break
+		}
+		old := Revision(p) != in.Update && p.DeletionTimestamp == nil
+		if most == 1 {
+			if old {
+				return []*corev1.Pod{p}
+			}
+			if !healthy(p) || !in.available(p) {
+				return nil
+			}
+			continue
+		}
+		switch {
+		case !old:
+		case !healthy(p):
+			out = append(out, p) // it is unavailable already
+		case gone < most:
+			out, gone = append(out, p), gone+1
+		}
+	}
+	return out
+}
+
+// Status counts the Pods, and says in how long a ready one becomes available.
+func Status(in In, collisions int32) (appsv1.StatefulSetStatus, time.Duration) {
+	s := *in.Set.Status.DeepCopy()
+	s.ObservedGeneration, s.CurrentRevision, s.UpdateRevision, s.CollisionCount = in.Set.Generation, in.Current, in.Update, &collisions
+	s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas, s.UpdatedReplicas = 0, 0, 0, 0, 0
+	var again time.Duration
+	for _, p := range in.Pods {
+		s.Replicas++
+		if running(p) {
+			s.ReadyReplicas++
+			if left := in.untilAvailable(p); left <= 0 {
+				s.AvailableReplicas++
+			} else if again == 0 || left < again {
+				again = left
+			}
+		}
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if Revision(p) == in.Current {
+			s.CurrentReplicas++
+		}
+		if Revision(p) == in.Update {
+			s.UpdatedReplicas++
+		}
+	}
+	rolling := in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+	if rolling && s.UpdatedReplicas == s.Replicas && s.ReadyReplicas == s.Replicas && s.Replicas == replicas(in.Set) {
+		s.CurrentReplicas, s.CurrentRevision = s.UpdatedReplicas, s.UpdateRevision
+	}
+	return s, again
+}
+
+func replicas(s *appsv1.StatefulSet) int32 {
+	if s.Spec.Replicas == nil {
+		return 1
+	}
+	return *s.Spec.Replicas
+}
+
+// Start is the first ordinal.
+func Start(s *appsv1.StatefulSet) int {
+	if s.Spec.Ordinals == nil {
+		return 0
+	}
+	return int(s.Spec.Ordinals.Start)
+}
+
+// Ordinal is the number at the end of the Pod's name; -1 when the name is not of the set.
+func Ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
+	n, ok := strings.CutPrefix(p.Name, s.Name+"-")
+	if !ok {
+		return -1
+	}
+	i, err := strconv.Atoi(n)
+	if err != nil || i < 0 || strconv.Itoa(i) != n {
+		return -1
+	}
+	return i
+}
+
+// Revision is the name of the revision a Pod was made from.
+func Revision(p *corev1.Pod) string { return p.Labels[appsv1.StatefulSetRevisionLabel] }
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+}
+
+func running(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodRunning && readyCondition(p) != nil
+}
+
+func healthy(p *corev1.Pod) bool { return running(p) && p.DeletionTimestamp == nil }
+
+func readyCondition(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func (in In) available(p *corev1.Pod) bool { return running(p) && in.untilAvailable(p) <= 0 }
+
+func (in In) untilAvailable(p *corev1.Pod) time.Duration {
+	c := readyCondition(p)
+	if c == nil || in.Set.Spec.MinReadySeconds == 0 {
+		return 0
+	}
+	return time.Duration(in.Set.Spec.MinReadySeconds)*time.Second - in.Now.Sub(c.LastTransitionTime.Time)
+}

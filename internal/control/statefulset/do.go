@@ -1,0 +1,252 @@
+// Package statefulset keeps Pods with names of their own: db-0, db-1, …, each with its claims, started, stopped and replaced in order.
+//
+// Chapter 1, written. In: StatefulSets, their Pods, claims and revisions. Out: Pods and claims by ordinal, ControllerRevisions, status. Never two Pods
+// of one name: an ordinal comes back only when the API object of its last Pod is gone.
+package statefulset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/history"
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+var kind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+
+var errEnding = errors.New("the claim of the last Pod is still being deleted")
+
+type controller struct {
+	deps      loop.Deps
+	sets      appslisters.StatefulSetLister
+	pods      cache.SharedIndexInformer
+	revisions cache.SharedIndexInformer
+	claims    corelisters.PersistentVolumeClaimLister
+	expect    *loop.Expectations
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
+	c := &controller{
+		deps: d, sets: apps.StatefulSets().Lister(), pods: core.Pods().Informer(), revisions: apps.ControllerRevisions().Informer(),
+		claims: core.PersistentVolumeClaims().Lister(), expect: loop.NewExpectations(),
+	}
+	loop.IndexByController(c.pods)
+	loop.IndexByController(c.revisions)
+	q := loop.NewQueue("statefulset", 5, c.sync)
+	q.WatchSelf(apps.StatefulSets().Informer())
+	q.Watch(c.pods, c.podChanged)
+	q.Needs(c.revisions, core.PersistentVolumeClaims().Informer())
+	return q
+}
+
+func (c *controller) podChanged(old, cur runtime.Object) []string {
+	keys := loop.OwnerKeys(kind.Kind)(old, cur)
+	o, _ := old.(*corev1.Pod)
+	p, _ := cur.(*corev1.Pod)
+	for _, key := range keys {
+		switch {
+		case o == nil:
+			c.expect.Created(key, 1)
+		case p == nil || p.DeletionTimestamp != nil:
+			c.expect.Deleted(key, string(o.UID))
+		}
+	}
+	if p == nil || metav1.GetControllerOf(p) != nil || p.DeletionTimestamp != nil {
+		return keys
+	}
+	sets, _ := c.sets.StatefulSets(p.Namespace).List(labels.Everything())
+	for _, s := range sets {
+		if sel, err := metav1.LabelSelectorAsSelector(s.Spec.Selector); err == nil && !sel.Empty() && sel.Matches(labels.Set(p.Labels)) && Ordinal(s, p) >= 0 {
+			keys = append(keys, s.Namespace+"/"+s.Name)
+		}
+	}
+	return keys
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	set, err := c.sets.StatefulSets(ns).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.expect.Forget(key)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil || selector.Empty() {
+		return 0, nil
+	}
+	ready := c.expect.Satisfied(key, time.Now())
+	owner := loop.Owner{Object: set, Kind: kind, Selector: selector}
+	pods, err := c.claimPods(ctx, owner, set)
+	if err != nil {
+		return 0, err
+	}
+	have, err := loop.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.patchRevision)
+	if err != nil {
+		return 0, err
+	}
+	collisions := int32(0)
+	if n := set.Status.CollisionCount; n != nil {
+		collisions = *n
+	}
+	update, err := history.Keep(ctx, c.deps.Client.AppsV1().ControllerRevisions(ns), history.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions}, have)
+	if collision := (history.Collision{}); errors.As(err, &collision) {
+		status := *set.Status.DeepCopy()
+		collisions++
+		status.CollisionCount = &collisions
+		return 0, c.writeStatus(ctx, set, status)
+	}
+	if err != nil {
+		return 0, err
+	}
+	current := update
+	for _, r := range have {
+		if r.Name == set.Status.CurrentRevision {
+			current = r
+		}
+	}
+	in := In{Set: set, Pods: pods, Current: current.Name, Update: update.Name, Now: time.Now()}
+	status, again := Status(in, collisions)
+	err = c.writeStatus(ctx, set, status)
+	if err == nil && ready {
+		err = c.do(ctx, in, map[string]*appsv1.ControllerRevision{current.Name: current, update.Name: update})
+	}
+	return again, errors.Join(err, c.forget(ctx, in, have))
+}
+
+// claimPods claims what bears a name of the set; another Pod that its selector matches is left alone.
+func (c *controller) claimPods(ctx context.Context, o loop.Owner, set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
+	patch := func(ctx context.Context, namespace, name string, body []byte) error {
+		if Ordinal(set, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}) < 0 {
+			return apierrors.NewNotFound(corev1.Resource("pods"), name)
+		}
+		return c.deps.PatchPod(ctx, namespace, name, body)
+	}
+	return loop.Claim[*corev1.Pod](ctx, o, c.pods, patch)
+}
+
+func (c *controller) patchRevision(ctx context.Context, namespace, name string, patch []byte) error {
+	_, err := c.deps.Client.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// do carries out the plan.
+func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1.ControllerRevision) error {
+	plan := Next(in)
+	for _, p := range plan.Fix {
+		if err := c.fix(ctx, in.Set, p); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	gone := append(append(append([]*corev1.Pod{}, plan.Recreate...), plan.Leave...), plan.Replace...)
+	uids := make([]string, len(gone))
+	for i, p := range gone {
+		uids[i] = string(p.UID)
+	}
+	c.expect.Expect(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), uids, time.Now())
+	for _, s := range plan.Create {
+		errs = append(errs, c.create(ctx, in.Set, revisions[s.Revision], s))
+	}
+	for _, p := range plan.Recreate {
+		reason, how := "RecreatingFailedPod", "failed"
+		if p.Status.Phase == corev1.PodSucceeded {
+			reason, how = "RecreatingTerminatedPod", "terminated"
+		}
+		c.deps.Recorder.Eventf(in.Set, corev1.EventTypeWarning, reason, "StatefulSet %s/%s is recreating %s Pod %s", in.Set.Namespace, in.Set.Name, how, p.Name)
+	}
+	for _, p := range plan.Leave {
+		if err := c.own(ctx, in.Set, p, true); err != nil {
+			c.expect.Forget(in.Set.Namespace + "/" + in.Set.Name)
+			return errors.Join(append(errs, err)...)
+		}
+	}
+	for _, p := range gone {
+		errs = append(errs, c.delete(ctx, in.Set, p))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *controller) create(ctx context.Context, set *appsv1.StatefulSet, revision *appsv1.ControllerRevision, s Slot) error {
+	template, err := history.Template(revision)
+	var p *corev1.Pod
+	if err == nil {
+		p = Pod(set, template, s)
+		if err = c.makeClaims(ctx, set, s.Ordinal, p.Name); err == nil {
+			_, err = c.deps.Client.CoreV1().Pods(set.Namespace).Create(ctx, p, metav1.CreateOptions{})
+		}
+	}
+	if err == nil {
+		c.deps.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Pod %s in StatefulSet %s successful", p.Name, set.Name)
+		return nil
+	}
+	c.expect.Created(set.Namespace+"/"+set.Name, 1)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if p != nil && !apierrors.IsAlreadyExists(err) {
+		c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+	}
+	return fmt.Errorf("creating Pod %d of %s: %w", s.Ordinal, set.Name, err)
+}
+
+func (c *controller) delete(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod) error {
+	err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	if err == nil {
+		c.deps.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete", "Delete Pod %s in StatefulSet %s successful", p.Name, set.Name)
+		return nil
+	}
+	c.expect.Deleted(set.Namespace+"/"+set.Name, string(p.UID))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete", "Delete Pod %s in StatefulSet %s failed error: %s", p.Name, set.Name, err)
+	return err
+}
+
+// forget deletes revisions beyond the limit that no Pod and no status names.
+func (c *controller) forget(ctx context.Context, in In, have []*appsv1.ControllerRevision) error {
+	inUse := map[string]bool{in.Current: true, in.Update: true}
+	for _, p := range in.Pods {
+		inUse[Revision(p)] = true
+	}
+	limit := 10
+	if n := in.Set.Spec.RevisionHistoryLimit; n != nil {
+		limit = int(*n)
+	}
+	for _, r := range history.Excess(have, inUse, limit) {
+		err := c.deps.Client.AppsV1().ControllerRevisions(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{})
+		if loop.IgnoreGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s appsv1.StatefulSetStatus) error {
+	if equality.Semantic.DeepEqual(set.Status, s) {
+		return nil
+	}
+	set = set.DeepCopy()
+	set.Status = s
+	_, err := c.deps.Client.AppsV1().StatefulSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	return loop.IgnoreGone(err)
+}
