@@ -156,3 +156,31 @@ type Preempting struct {
 func (f Preempting) Line() string {
 	return fmt.Sprintf("nominated to %s, preempting %s", f.Node, strings.Join(f.Victims, ", "))
 }
+
+// Preempted says of a Pod that the scheduler made it leave for another, and why.
+type Preempted struct {
+	By         string      `json:"by"`              // namespace/name of the Pod it left for
+	Class      string      `json:"class,omitempty"` // priority class of that Pod
+	Priority   int32       `json:"priority"`        // of that Pod
+	Own        int32       `json:"own"`             // priority of this Pod
+	Node       string      `json:"node"`
+	Candidates int         `json:"candidates"`        // nodes that would have become free enough by preemption and were compared
+	Victims    int         `json:"victims"`           // Pods that had to leave, this one included
+	Short      []Short     `json:"short,omitempty"`   // what the other Pod lacked on the node
+	Budgets    []Overruled `json:"budgets,omitempty"` // PodDisruptionBudgets that allowed no more disruptions
+}
+
+// Overruled is a PodDisruptionBudget that preemption did not keep: it keeps budgets only where another choice is left.
+type Overruled struct {
+	Name    string `json:"name"`
+	Allowed int32  `json:"allowed"` // status.disruptionsAllowed at that time
+}
+
+// Line prints who came first, and why.
+func (f Preempted) Line() string {
+	s := fmt.Sprintf("preempted on %s (priority %d) for pod %s (priority %d)", f.Node, f.Own, f.By, f.Priority)
+	for _, b := range f.Budgets {
+		s += fmt.Sprintf(", against budget %s (%d disruptions allowed)", b.Name, b.Allowed)
+	}
+	return s
+}
