@@ -1,0 +1,157 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/cri"
+)
+
+// line is the connection to the API server, which can be cut.
+type line struct {
+	mu      sync.Mutex
+	down    bool
+	watches []watch.Interface
+}
+
+// wire puts a line between the kubelet and its API.
+func (r *rig) wire() *line {
+	l := &line{}
+	r.api.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.down, nil, errors.New("dial tcp 192.0.2.9:6443: connect: no route to host")
+	})
+	r.api.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.down {
+			return true, nil, errors.New("dial tcp 192.0.2.9:6443: connect: no route to host")
+		}
+		var opts metav1.ListOptions
+		if w, ok := a.(clienttesting.WatchActionImpl); ok {
+			opts = w.ListOptions
+		}
+		w, err := r.api.Tracker().Watch(a.GetResource(), a.GetNamespace(), opts)
+		if err == nil {
+			l.watches = append(l.watches, w)
+		}
+		return true, w, err
+	})
+	return l
+}
+
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = true
+	for _, w := range l.watches {
+		w.Stop()
+	}
+	l.watches = nil
+}
+
+func (l *line) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
+}
+
+// For ten minutes nobody hears from the API server: Pods run on by their last spec, are probed and restarted. Then the node tells what happened, and ends what was
+// deleted meanwhile.
+//
+// row: KSL-11
+// row: KSL-12
+func TestPartition(t *testing.T) {
+	in(t, func(r *rig) {
+		r.stop() // the line must be there before the watches are
+		l := r.wire()
+		r.start()
+		a := r.answering()
+		web := box("app", runs)
+		web.LivenessProbe, web.ReadinessProbe = asks("live", 10, 3), asks("ready", 5, 3)
+		r.create(pod("web", web))
+		r.create(pod("killed", box("app", runs)))
+		r.create(pod("evicted", box("app", runs)))
+		r.pass(10 * time.Second)
+		for _, name := range []string{"web", "killed", "evicted"} {
+			if p := r.phase(name, v1.PodRunning); readyIs(p) != v1.ConditionTrue {
+				t.Fatalf("%+v", p.Status)
+			}
+		}
+		l.cut()
+		asked := a.count()
+		r.pass(time.Minute)
+		now := a.count()
+		if n := now["live"] - asked["live"]; n != 6 {
+			t.Errorf("%d liveness questions in a minute without the API, want 6", n)
+		}
+		r.kill("killed")
+		a.fail("live")
+		r.pass(31 * time.Second)
+		a.fail()
+		// Deleted and evicted from the API while nobody could tell the node.
+		pods := v1.SchemeGroupVersion.WithResource("pods")
+		if err := r.api.Tracker().Delete(pods, "default", "evicted"); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(9 * time.Minute)
+		local := map[string]*v1.Pod{}
+		for _, p := range r.k.Pods() {
+			local[p.Name] = p
+		}
+		for name, restarts := range map[string]int32{"web": 1, "killed": 1, "evicted": 0} {
+			p := local[name]
+			if p == nil || p.Status.ContainerStatuses[0].RestartCount != restarts || p.Status.ContainerStatuses[0].State.Running == nil || readyIs(p) != v1.ConditionTrue {
+				t.Errorf("%s after ten minutes alone: %+v", name, p)
+			}
+		}
+		l.mend()
+		r.pass(2 * time.Minute) // the watch's own back-off is under a minute
+		for _, name := range []string{"web", "killed"} {
+			if p := r.phase(name, v1.PodRunning); p.Status.ContainerStatuses[0].RestartCount != 1 || readyIs(p) != v1.ConditionTrue {
+				t.Errorf("%s is told as %+v", name, p.Status)
+			}
+		}
+		for _, p := range r.k.Pods() {
+			if p.Name == "evicted" {
+				t.Errorf("deleted during the cut, and still here: %+v", p.Status)
+			}
+		}
+		if strings.Contains(r.fake.Dump(), "evicted") {
+			t.Errorf("the runtime still has it\n%s", r.fake.Dump())
+		}
+	})
+}
+
+// kill ends a Pod's containers behind the kubelet's back.
+func (r *rig) kill(name string) {
+	r.t.Helper()
+	ctx := context.Background()
+	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	list, err := client.Runtime().ListContainers(ctx, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, c := range list {
+		if c.Labels["io.kubernetes.pod.name"] == name {
+			if err := client.Runtime().StopContainer(ctx, c.Id, 0); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package kubelet_test
+
+import (
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+)
+
+// answers are what exec probes answer: those whose command is named here fail.
+type answers struct {
+	mu    sync.Mutex
+	bad   map[string]bool
+	asked map[string]int
+}
+
+// answering makes all containers run for good and answer their probes by the returned value.
+func (r *rig) answering(bad ...string) *answers {
+	a := &answers{bad: map[string]bool{}, asked: map[string]int{}}
+	a.fail(bad...)
+	r.fake.On(crifake.Match{}, crifake.Script{Sh: runs, Exec: func(_ *crifake.Process, cmd []string) (int, bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.asked[cmd[0]]++
+		if a.bad[cmd[0]] {
+			return 1, true
+		}
+		return 0, true
+	}})
+	return a
+}
+
+// fail makes those named fail, and only those.
+func (a *answers) fail(names ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.bad)
+	for _, n := range names {
+		a.bad[n] = true
+	}
+}
+
+func (a *answers) count() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.asked)
+}
+
+func asks(name string, period, failures int32) *v1.Probe {
+	return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{name}}}, PeriodSeconds: period, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: failures}
+}
+
+func readyIs(p *v1.Pod) v1.ConditionStatus {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// row: PRB-17
+func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("p", box("app", runs)))
+		p := r.phase("p", v1.PodRunning)
+		if st := p.Status.ContainerStatuses[0]; !st.Ready || st.Started == nil || !*st.Started || readyIs(p) != v1.ConditionTrue {
+			t.Errorf("%+v", p.Status)
+		}
+	})
+}
+
+// row: PRB-15
+func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
+	in(t, func(r *rig) {
+		a := r.answering("ready")
+		c := box("app", runs)
+		c.ReadinessProbe = asks("ready", 5, 3)
+		r.create(pod("p", c))
+		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionFalse || p.Status.ContainerStatuses[0].Ready {
+			t.Fatalf("ready before the first success: %+v", p.Status)
+		}
+		a.fail()
+		r.pass(5 * time.Second)
+		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionTrue {
+			t.Fatalf("%+v", p.Status)
+		}
+		a.fail("ready")
+		r.pass(11 * time.Second)
+		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionTrue {
+			t.Error("out of traffic after two failures of three")
+		}
+		r.pass(time.Minute)
+		p := r.phase("p", v1.PodRunning)
+		if st := p.Status.ContainerStatuses[0]; readyIs(p) != v1.ConditionFalse || st.Ready || st.RestartCount != 0 || st.State.Running == nil {
+			t.Errorf("%+v", p.Status)
+		}
+	})
+}
+
+// A container that its liveness or startup probe gives up is restarted, or not, as the policy says; the Pod stays the same Pod on the same node.
+//
+// row: PRB-14
+// row: PRB-19
+func TestProbesThatGiveUp(t *testing.T) {
+	for _, tc := range []struct {
+		name, kind string
+		policy     v1.RestartPolicy
+		restarts   int32
+		phase      v1.PodPhase
+	}{
+		{"liveness, always", "liveness", v1.RestartPolicyAlways, 1, v1.PodRunning},
+		{"liveness, on failure", "liveness", v1.RestartPolicyOnFailure, 1, v1.PodRunning},
+		{"liveness, never", "liveness", v1.RestartPolicyNever, 0, v1.PodFailed},
+		{"startup, always", "startup", v1.RestartPolicyAlways, 1, v1.PodRunning},
+		{"startup, on failure", "startup", v1.RestartPolicyOnFailure, 1, v1.PodRunning},
+		{"startup, never", "startup", v1.RestartPolicyNever, 0, v1.PodFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in(t, func(r *rig) {
+				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap 'exit 143' TERM; while true; do sleep 1; done", Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
+				c := box("app", runs)
+				if tc.kind == "liveness" {
+					c.LivenessProbe = asks("sick", 5, 3)
+				} else {
+					c.StartupProbe = asks("sick", 5, 3)
+				}
+				p := pod("p", c)
+				p.Spec.RestartPolicy = tc.policy
+				r.create(p)
+				r.pass(14 * time.Second)
+				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.RestartCount != 0 || st.State.Running == nil {
+					t.Fatalf("given up before 3 × 5 s: %+v", st)
+				}
+				r.pass(3 * time.Second)
+				got := r.phase("p", tc.phase)
+				if n := got.Status.ContainerStatuses[0].RestartCount; n != tc.restarts || got.UID != p.UID || got.Spec.NodeName != "n1" {
+					t.Errorf("%d restarts, want %d: %+v", n, tc.restarts, got.Status)
+				}
+				want := "Container app failed " + tc.kind + " probe, will be restarted"
+				if tc.restarts == 0 { // nothing of the Pod is kept, so it is stopped as a whole; the event is upstream's then too
+					want = "Stopping container app"
+				}
+				if r.events.count("Normal Killing: "+want) == 0 {
+					t.Errorf("no event %q in\n%s", want, r.events.all())
+				}
+			})
+		})
+	}
+}
+
+// What probes had found before a restart of the kubelet holds until they find something else; the counters begin anew, so nothing flips without its threshold.
+func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		bad, badThen []string
+		before       bool
+		soon, late   bool // ready 8 s and a minute after the restart
+		restarts     int32
+	}{
+		{name: "ready stays ready", before: true, soon: true, late: true},
+		{name: "ready, and fails since", badThen: []string{"ready"}, before: true, soon: true, late: false},
+		{name: "unready stays unready", bad: []string{"ready"}, badThen: []string{"ready"}},
+		{name: "unready, and well since", bad: []string{"ready"}, soon: true, late: true},
+		{name: "started is not asked again", badThen: []string{"start"}, before: true, soon: true, late: true},
+		{name: "not started yet", bad: []string{"start"}, badThen: []string{"start"}},
+		{name: "liveness needs its threshold again", badThen: []string{"live"}, before: true, soon: true, late: true, restarts: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in(t, func(r *rig) {
+				a := r.answering(tc.bad...)
+				c := box("app", runs)
+				c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = asks("start", 2, 300), asks("ready", 4, 3), asks("live", 10, 3)
+				r.create(pod("p", c))
+				r.pass(20 * time.Second)
+				before := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+				if before.Ready != tc.before {
+					t.Fatalf("%+v", before)
+				}
+				r.stop()
+				a.fail(tc.badThen...)
+				writes := r.writes()
+				r.start()
+				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.before || r.writes() != writes {
+					t.Errorf("the restart alone made %+v of %+v in %d writes", st, before, r.writes()-writes)
+				}
+				r.pass(8 * time.Second)
+				if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != tc.soon || st.ContainerID != before.ContainerID || st.RestartCount != 0 {
+					t.Errorf("after 8 s: %+v", st)
+				}
+				r.pass(42 * time.Second)
+				st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+				if st.RestartCount != tc.restarts || tc.restarts == 0 && st.Ready != tc.late {
+					t.Errorf("after 50 s: %+v", st)
+				}
+				if tc.name == "started is not asked again" && a.count()["start"] > 1 {
+					t.Errorf("asked %v", a.count())
+				}
+			})
+		})
+	}
+}
