@@ -21,6 +21,8 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
+	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/image/credentials"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
@@ -133,17 +135,18 @@ func (p *place) cgroupRoot() string { return "/gantry-" + instance.ID(p.dataDir)
 
 // nodeRole is a kubelet and what it stands on.
 type nodeRole struct {
-	place   *place
-	engine  *engine
-	config  *kubeletconfig.KubeletConfiguration
-	client  kubernetes.Interface
-	journal journal.Sink
-	tls     nodeTLS
-	labels  map[string]string
-	taints  []v1.Taint
-	noJoin  bool // --register-node=false
-	alone   bool // without an API server
-	plugins credentials.Files
+	place    *place
+	engine   *engine
+	config   *kubeletconfig.KubeletConfiguration
+	client   kubernetes.Interface
+	journal  journal.Sink
+	tls      nodeTLS
+	labels   map[string]string
+	taints   []v1.Taint
+	noJoin   bool // --register-node=false
+	external bool // --cloud-provider=external
+	alone    bool // without an API server
+	plugins  credentials.Files
 }
 
 // parts are the running pieces of a node.
@@ -199,12 +202,12 @@ func (n *nodeRole) build() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder, stopEvents := nodeEvents(n.client, p.nodeName)
+	recorder, stopEvents := nodeEvents(n.client, p.nodeName, n.config)
 	report, err := nodestatus.New(nodestatus.Options{
 		Events: recorder,
 		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
-			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID,
+			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
 			Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.nodeIP}},
 		},
 		Machine: nodestatus.Machine{
@@ -270,7 +273,11 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 		return out
 	}
 	reserved := kubeletresource.Reserved{System: list(n.config.SystemReserved), Kube: list(n.config.KubeReserved)}
-	return func(capacity v1.ResourceList) v1.ResourceList { return kubeletresource.Allocatable(capacity, reserved) }
+	return func(capacity v1.ResourceList) v1.ResourceList {
+		r := reserved
+		r.Eviction = kubeconfig.Kept(n.config.EvictionHard, capacity)
+		return kubeletresource.Allocatable(capacity, r)
+	}
 }
 
 // run works until ctx ends.
@@ -352,8 +359,8 @@ func configuredClient(cfg *rest.Config, c *kubeletconfig.KubeletConfiguration) (
 }
 
 // nodeEvents writes the node's own events, as its kubelet.
-func nodeEvents(client kubernetes.Interface, node string) (record.EventRecorder, func()) {
+func nodeEvents(client kubernetes.Interface, node string, c *kubeletconfig.KubeletConfiguration) (record.EventRecorder, func()) {
 	b := record.NewBroadcaster()
-	b.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events(v1.NamespaceAll)})
+	b.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events(v1.NamespaceAll)}, c))
 	return b.NewRecorder(scheme.Scheme, v1.EventSource{Component: "kubelet", Host: node}), b.Shutdown
 }

@@ -23,6 +23,7 @@ type nodeFlags struct {
 	labels          map[string]string
 	taints          []string
 	registerNode    bool
+	cloudProvider   string
 	schedulerConfig string
 	schedulerPort   int
 }
@@ -37,6 +38,7 @@ func (n *nodeFlags) flags(f *pflag.FlagSet) {
 func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&n.labels, "node-labels", nil, "labels of this node: key=value,…")
 	f.StringSliceVar(&n.taints, "register-with-taints", nil, "taints put on this node at its first registration: key=value:effect,…")
+	f.StringVar(&n.cloudProvider, "cloud-provider", "", "external: a cloud controller manager gives addresses and takes off the taint that the node is registered with; empty: there is none")
 	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
 }
 
@@ -52,8 +54,11 @@ func (n *nodeFlags) role(p *place, e *engine, client kubernetes.Interface) (*nod
 			return nil, usageError{fmt.Errorf("--node-labels %s=%s: %s", k, v, errs[0])}
 		}
 	}
+	if n.cloudProvider != "" && n.cloudProvider != "external" {
+		return nil, usageError{fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider)}
+	}
 	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
-	return &nodeRole{place: p, engine: e, config: n.loaded.Config, client: client, labels: n.labels, taints: taints, noJoin: !n.registerNode, plugins: n.plugins}, nil
+	return &nodeRole{place: p, engine: e, config: n.loaded.Config, client: client, labels: n.labels, taints: taints, noJoin: !n.registerNode, plugins: n.plugins, external: n.cloudProvider != ""}, nil
 }
 
 // parseTaints reads key=value:effect, key:effect.

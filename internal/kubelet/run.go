@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
@@ -32,7 +33,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		if k.o.Standalone {
 			k.broadcaster.StartStructuredLogging(0)
 		} else {
-			k.broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)})
+			k.broadcaster.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)}, k.o.Config))
 		}
 		defer k.broadcaster.Shutdown()
 	}

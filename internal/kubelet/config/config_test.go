@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -180,5 +182,28 @@ func TestMergeDefaultEvictionSettings(t *testing.T) {
 	c := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n")}).Config
 	if c.EvictionHard["memory.available"] != "1Gi" || c.EvictionHard["imagefs.available"] != "15%" {
 		t.Error(c.EvictionHard)
+	}
+}
+
+// The hard thresholds lower what is allocatable, as quantities or as shares of the capacity.
+func TestKept(t *testing.T) {
+	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourceEphemeralStorage: resource.MustParse("100Gi"), v1.ResourceCPU: resource.MustParse("4")}
+	for _, tc := range []struct {
+		hard            map[string]string
+		memory, storage string
+	}{
+		{EvictionHard(), "100Mi", "10Gi"},
+		{map[string]string{"memory.available": "50%", "nodefs.available": "1Gi", "imagefs.available": "15%"}, "4Gi", "1Gi"},
+		{map[string]string{"pid.available": "5%"}, "0", "0"},
+	} {
+		got := Kept(tc.hard, capacity)
+		near := func(q resource.Quantity, want string) bool {
+			w := resource.MustParse(want)
+			d := q.Value() - w.Value()
+			return d > -1024 && d < 1024
+		}
+		if !near(got[v1.ResourceMemory], tc.memory) || !near(got[v1.ResourceEphemeralStorage], tc.storage) || len(got) > 2 {
+			t.Errorf("%v keeps %v, want memory %s and storage %s", tc.hard, got, tc.memory, tc.storage)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
@@ -48,6 +49,27 @@ func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
 		_, ok := c.EvictionSoftGracePeriod[signal]
 		p.when(!ok, "evictionSoft: grace period must be specified for the soft eviction threshold %v", signal)
 	}
+}
+
+// Kept is what the hard eviction thresholds keep of a node's capacity from Pods: of memory by memory.available, of ephemeral storage by nodefs.available. Thresholds
+// that do not read are none; validation refuses them before.
+func Kept(hard map[string]string, capacity v1.ResourceList) v1.ResourceList {
+	out := v1.ResourceList{}
+	for signal, name := range map[string]v1.ResourceName{"memory.available": v1.ResourceMemory, "nodefs.available": v1.ResourceEphemeralStorage} {
+		text, set := hard[signal]
+		all, has := capacity[name]
+		if !set || !has {
+			continue
+		}
+		if share, percent := strings.CutSuffix(text, "%"); percent {
+			if f, err := strconv.ParseFloat(share, 32); err == nil {
+				out[name] = *resource.NewQuantity(int64(float64(all.Value())*float64(float32(f)/100)), resource.BinarySI)
+			}
+		} else if q, err := resource.ParseQuantity(text); err == nil {
+			out[name] = q
+		}
+	}
+	return out
 }
 
 // threshold checks one value: a quantity, or a percentage of capacity.

@@ -8,7 +8,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const attachDetachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
+const (
+	attachDetachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
+	cloudTaint             = "node.cloudprovider.kubernetes.io/uninitialized"
+	providedIPAnnotation   = "alpha.kubernetes.io/provided-node-ip"
+)
+
+// provide tells an external cloud provider which address the node was given.
+func provide(n *v1.Node, o Options) {
+	if !o.Identity.External {
+		return
+	}
+	for _, a := range o.Identity.Addresses {
+		if a.Type == v1.NodeInternalIP {
+			n.Annotations[providedIPAnnotation] = a.Address
+			return
+		}
+	}
+	delete(n.Annotations, providedIPAnnotation)
+}
 
 // ownLabels are the labels a kubelet gives its node.
 func ownLabels(o Options) map[string]string {
@@ -33,6 +51,10 @@ func newNode(o Options) *v1.Node {
 	if len(n.Spec.PodCIDRs) > 0 {
 		n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
 	}
+	if o.Identity.External && !hasTaint(n.Spec.Taints, cloudTaint) {
+		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...), v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
+	}
+	provide(n, o)
 	if o.Identity.Unschedulable && !hasTaint(n.Spec.Taints, v1.TaintNodeUnschedulable) {
 		n.Spec.Taints = append(append([]v1.Taint(nil), n.Spec.Taints...), v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 	}
@@ -60,6 +82,7 @@ func reconcile(found *v1.Node, o Options) *v1.Node {
 		n.Annotations = map[string]string{}
 	}
 	n.Annotations[attachDetachAnnotation] = "true"
+	provide(n, o)
 	if n.Spec.ProviderID == "" {
 		n.Spec.ProviderID = o.Identity.ProviderID
 	}

@@ -38,6 +38,7 @@ type Identity struct {
 	Unschedulable bool              // of --register-schedulable=false, at the first registration only
 	ProviderID    string
 	PodCIDRs      []string // put on at the first registration when nobody else allocates them
+	External      bool     // of --cloud-provider=external: somebody else gives addresses and takes the taint off that the first registration puts on
 }
 
 // Pressure is what the node is short of.

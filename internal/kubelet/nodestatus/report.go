@@ -176,6 +176,7 @@ func (r *Reporter) facts(ctx context.Context) (Facts, error) {
 	f := Facts{
 		Now: time.Now(), Machine: o.Machine, MaxPods: o.MaxPods, KubeletPort: o.KubeletPort, KubeletVersion: o.KubeletVersion,
 		Resources: Resources{Allocatable: o.Sources.Allocatable}, Health: r.health(), Runtime: r.seen.status, Version: r.seen.version,
+		External: o.Identity.External,
 	}
 	var err error
 	if f.Addresses, err = r.addresses(ctx); err != nil {

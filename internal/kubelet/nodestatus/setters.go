@@ -21,6 +21,7 @@ type Facts struct {
 	KubeletVersion string
 
 	Addresses []v1.NodeAddress
+	External  bool // an external cloud provider gives addresses
 	Resources Resources
 	Pressure  Pressure
 	Health    Health
@@ -48,7 +49,7 @@ type Setter func(*v1.NodeStatus, Facts)
 // Setters are all of them, in the order they run; capacity comes before what is computed from it, Ready after what it looks at.
 func Setters() []Setter {
 	return []Setter{
-		setAddresses, setCapacity, setInfo, setEndpoints, setImages, setRuntimeHandlers, setVolumes,
+		setAddresses, setCapacity, setInfo, setEndpoints, setImages, setRuntimeHandlers, setFeatures, setVolumes,
 		setMemoryPressure, setDiskPressure, setPIDPressure, setReady,
 	}
 }
@@ -62,7 +63,13 @@ func Apply(old v1.NodeStatus, f Facts) v1.NodeStatus {
 	return status
 }
 
-func setAddresses(s *v1.NodeStatus, f Facts) { s.Addresses = f.Addresses }
+// setAddresses leaves those alone that an external cloud provider gave.
+func setAddresses(s *v1.NodeStatus, f Facts) {
+	if f.External && len(s.Addresses) > 0 {
+		return
+	}
+	s.Addresses = f.Addresses
+}
 
 func setCapacity(s *v1.NodeStatus, f Facts) {
 	capacity := v1.ResourceList{
