@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/control/clusterroles"
+	"github.com/gantry-project/gantry/internal/control/cronjob"
+	"github.com/gantry-project/gantry/internal/control/daemonset"
 	"github.com/gantry-project/gantry/internal/control/deployment"
 	"github.com/gantry-project/gantry/internal/control/disruption"
 	"github.com/gantry-project/gantry/internal/control/endpoints"
@@ -61,6 +63,9 @@ var All = []loop.Controller{
 	{Name: "disruption", Account: "disruption-controller", Source: "controllermanager", Reads: []string{"poddisruptionbudgets", "pods", "replicasets", "deployments", "statefulsets", "replicationcontrollers", "*/scale"}, Writes: []string{"poddisruptionbudgets/status", "pods/status"}, Make: disruption.New},
 	{Name: "resourcequota", Account: "resourcequota-controller", Source: "resourcequota-controller", Reads: []string{"resourcequotas", "*"}, Writes: []string{"resourcequotas/status"}, Make: resourcequota.New},
 	{Name: "statefulset", Account: "statefulset-controller", Source: "statefulset-controller", Reads: []string{"statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims"}, Writes: []string{"pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets/status"}, Make: statefulset.New},
+	{Name: "daemonset", Account: "daemon-set-controller", Source: "daemonset-controller", Reads: []string{"daemonsets", "nodes", "pods", "controllerrevisions"}, Writes: []string{"pods", "controllerrevisions", "daemonsets/status"}, Make: daemonset.New},
+	{Name: "cronjob", Account: "cronjob-controller", Source: "cronjob-controller", Reads: []string{"cronjobs", "jobs"}, Writes: []string{"jobs", "cronjobs/status"}, Make: cronjob.New},
+	{Name: "replicationcontroller", Account: "replication-controller", Source: "replication-controller", Reads: []string{"replicationcontrollers", "pods"}, Writes: []string{"pods", "replicationcontrollers/status"}, Make: replicaset.NewReplicationController},
 	{Name: "endpointslice", Account: "endpointslice-controller", Source: "endpoint-slice-controller", Reads: []string{"services", "pods", "nodes", "endpointslices"}, Writes: []string{"endpointslices"}, Make: endpointslice.New},
 	{Name: "endpoints", Account: "endpoint-controller", Source: "endpoint-controller", Reads: []string{"services", "pods", "endpoints"}, Writes: []string{"endpoints"}, Make: endpoints.New},
 	{Name: "slicemirror", Account: "endpointslicemirroring-controller", Source: "endpoint-slice-mirroring-controller", Reads: []string{"services", "endpoints", "endpointslices"}, Writes: []string{"endpointslices"}, Make: slicemirror.New},

@@ -29,6 +29,7 @@ type Owner struct {
 	Kind       schema.GroupVersionKind
 	Template   *corev1.PodTemplateSpec
 	Collisions int32
+	Label      string // of a revision that holds its hash; HashLabel when empty
 }
 
 // Find returns the revision of the owner's template: one of those there are, which may need its number raised to be the newest, or a new one to
@@ -65,7 +66,11 @@ func Find(o Owner, have []*appsv1.ControllerRevision) (r *appsv1.ControllerRevis
 	for k, v := range o.Template.Labels {
 		r.Labels[k] = v
 	}
-	r.Labels[HashLabel] = hash
+	label := o.Label
+	if label == "" {
+		label = HashLabel
+	}
+	r.Labels[label] = hash
 	return r, true, false, nil
 }
 

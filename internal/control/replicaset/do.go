@@ -1,4 +1,4 @@
-// Package replicaset keeps the wanted number of Pods of a ReplicaSet.
+// Package replicaset keeps the wanted number of Pods of a ReplicaSet, or of a ReplicationController.
 //
 // Chapter 1, written: most Pods are written by it. In: ReplicaSets, Pods. Out: creations (slowly at first, so that a template that is refused is not
 // tried a thousand times), deletions by upstream's ranking, adoption and release, status.
@@ -18,36 +18,45 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/loop"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
-
 type controller struct {
 	deps   loop.Deps
-	sets   appslisters.ReplicaSetLister
+	sets   flavour
+	name   string // in the journal
 	pods   cache.SharedIndexInformer
 	expect *loop.Expectations
 }
 
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
-	sets, pods := d.Informers.Apps().V1().ReplicaSets(), d.Informers.Core().V1().Pods().Informer()
-	c := &controller{d, sets.Lister(), pods, loop.NewExpectations()}
+	informer := d.Informers.Apps().V1().ReplicaSets()
+	return assemble(d, "replicaset", sets{d, informer.Lister()}, informer.Informer())
+}
+
+// NewReplicationController makes the controller of the older kind, which works alike.
+func NewReplicationController(d loop.Deps) loop.Runner {
+	informer := d.Informers.Core().V1().ReplicationControllers()
+	return assemble(d, "replicationcontroller", replicationControllers{d, informer.Lister()}, informer.Informer())
+}
+
+func assemble(d loop.Deps, name string, f flavour, informer cache.SharedIndexInformer) loop.Runner {
+	pods := d.Informers.Core().V1().Pods().Informer()
+	c := &controller{d, f, name, pods, loop.NewExpectations()}
 	loop.IndexByController(pods)
-	q := loop.NewQueue("replicaset", 5, c.sync)
-	q.WatchSelf(sets.Informer())
+	q := loop.NewQueue(name, 5, c.sync)
+	q.WatchSelf(informer)
 	q.Watch(pods, c.podChanged)
 	return q
 }
 
 // podChanged notes what was expected and names the sets that a Pod's change concerns; an orphan concerns every set that selects it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
-	keys := loop.OwnerKeys(kind.Kind)(old, cur)
+	keys := loop.OwnerKeys(c.sets.kind().Kind)(old, cur)
 	o, _ := old.(*corev1.Pod)
 	p, _ := cur.(*corev1.Pod)
 	for _, key := range keys {
@@ -61,8 +70,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	if p == nil || metav1.GetControllerOf(p) != nil || p.DeletionTimestamp != nil {
 		return keys
 	}
-	sets, _ := c.sets.ReplicaSets(p.Namespace).List(labels.Everything())
-	for _, rs := range sets {
+	for _, rs := range c.sets.list(p.Namespace) {
 		if s, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector); err == nil && !s.Empty() && s.Matches(labels.Set(p.Labels)) {
 			keys = append(keys, rs.Namespace+"/"+rs.Name)
 		}
@@ -72,7 +80,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 
 func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
-	rs, err := c.sets.ReplicaSets(ns).Get(name)
+	rs, err := c.sets.get(ns, name)
 	if apierrors.IsNotFound(err) {
 		c.expect.Forget(key)
 		return 0, nil
@@ -85,7 +93,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return 0, nil // validation lets no such set in; one that is there claims nothing
 	}
 	ready := c.expect.Satisfied(key, time.Now())
-	owner := loop.Owner{Object: rs, Kind: kind, Selector: selector}
+	owner := loop.Owner{Object: rs, Kind: c.sets.kind(), Selector: selector}
 	pods, err := loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod)
 	if err != nil {
 		return 0, err
@@ -96,6 +104,9 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		failure = c.do(ctx, owner, Next(in))
 	}
 	status, again := Status(in, failure)
+	if c.sets.kind().Kind != "ReplicaSet" {
+		status.TerminatingReplicas = nil // the older kind has no such count
+	}
 	if err := c.writeStatus(ctx, rs, status); err != nil {
 		return 0, errors.Join(failure, err)
 	}
@@ -107,9 +118,8 @@ func (c *controller) siblings(rs *appsv1.ReplicaSet) map[string]int {
 	out := map[string]int{}
 	sets := []*appsv1.ReplicaSet{rs}
 	if owner := metav1.GetControllerOf(rs); owner != nil {
-		all, _ := c.sets.ReplicaSets(rs.Namespace).List(labels.Everything())
 		sets = nil
-		for _, s := range all {
+		for _, s := range c.sets.list(rs.Namespace) {
 			if o := metav1.GetControllerOf(s); o != nil && o.UID == owner.UID {
 				sets = append(sets, s)
 			}
@@ -184,7 +194,7 @@ func (c *controller) createOne(ctx context.Context, o loop.Owner, rs *appsv1.Rep
 		return err
 	}
 	c.deps.Recorder.Eventf(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v", made.Name)
-	c.deps.Journal.Put(journal.Ref{Namespace: made.Namespace, Name: made.Name, UID: string(made.UID)}, journal.Acted{Controller: "replicaset", Action: "created the Pod", Message: "for " + rs.Name})
+	c.deps.Journal.Put(journal.Ref{Namespace: made.Namespace, Name: made.Name, UID: string(made.UID)}, journal.Acted{Controller: c.name, Action: "created the Pod", Message: "for " + rs.Name})
 	return nil
 }
 
@@ -204,7 +214,7 @@ func (c *controller) delete(ctx context.Context, o loop.Owner, pods []*corev1.Po
 			switch {
 			case err == nil:
 				c.deps.Recorder.Eventf(rs, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", p.Name)
-				c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "replicaset", Action: "deletes the Pod", Message: fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs))})
+				c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: c.name, Action: "deletes the Pod", Message: fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs))})
 			case apierrors.IsNotFound(err):
 				c.expect.Deleted(key, string(p.UID))
 			default:
@@ -224,9 +234,5 @@ func (c *controller) writeStatus(ctx context.Context, rs *appsv1.ReplicaSet, sta
 	}
 	rs = rs.DeepCopy()
 	rs.Status = status
-	_, err := c.deps.Client.AppsV1().ReplicaSets(rs.Namespace).UpdateStatus(ctx, rs, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return loop.IgnoreGone(c.sets.writeStatus(ctx, rs))
 }

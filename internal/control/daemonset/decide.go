@@ -1,0 +1,357 @@
+package daemonset
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/pod/fit"
+)
+
+// burst is how many Pods one look may create or delete at most.
+const burst = 250
+
+// In is what the controller looks at: a set, all nodes, the Pods it controls, and the hash of its template.
+type In struct {
+	Set   *appsv1.DaemonSet
+	Nodes []*corev1.Node
+	Pods  []*corev1.Pod
+	Hash  string
+	Now   time.Time
+}
+
+// Plan is what is to be done.
+type Plan struct {
+	Create []string      // nodes that lack a Pod
+	Delete []*corev1.Pod // too many, misplaced, or of an old template
+	Ended  []*corev1.Pod // failed or done: deleted to make room for a new one, with a pause between the tries of a node
+}
+
+// Next plans one step: first the right number of Pods on each node, then, when that is so, the update to the template.
+func Next(in In) Plan {
+	var plan Plan
+	if in.Set.DeletionTimestamp != nil {
+		return plan
+	}
+	surge, unavailable := in.limits()
+	byNode := ByNode(in.Pods)
+	known := map[string]bool{}
+	for _, n := range in.Nodes {
+		known[n.Name] = true
+		in.node(&plan, n, byNode[n.Name], surge > 0)
+	}
+	for _, p := range in.Pods {
+		if node := Target(p); p.Spec.NodeName == "" && node != "" && !known[node] && p.DeletionTimestamp == nil {
+			plan.Delete = append(plan.Delete, p) // never to be bound
+		}
+	}
+	if len(plan.Create)+len(plan.Delete)+len(plan.Ended) == 0 && in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
+		if surge > 0 {
+			in.surge(&plan, byNode, surge)
+		} else {
+			in.replace(&plan, byNode, unavailable)
+		}
+	}
+	plan.Create = plan.Create[:min(len(plan.Create), burst)]
+	plan.Delete = plan.Delete[:min(len(plan.Delete), burst)]
+	return plan
+}
+
+// node compares what is on one node with what should be.
+func (in In) node(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bool) {
+	should, may := Wanted(in.Set, n)
+	switch {
+	case should && len(pods) == 0:
+		plan.Create = append(plan.Create, n.Name)
+	case !may:
+		for _, p := range pods {
+			if p.DeletionTimestamp == nil {
+				plan.Delete = append(plan.Delete, p)
+			}
+		}
+	default:
+		var live []*corev1.Pod
+		for _, p := range pods {
+			switch {
+			case p.DeletionTimestamp != nil:
+			case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+				plan.Ended = append(plan.Ended, p)
+			default:
+				live = append(live, p)
+			}
+		}
+		in.surplus(plan, live, surging)
+	}
+}
+
+// surplus deletes all but the oldest Pod of a node; where updates surge, an old Pod stays beside a new one until the new one is available.
+func (in In) surplus(plan *Plan, live []*corev1.Pod, surging bool) {
+	if len(live) < 2 {
+		return
+	}
+	oldestFirst(live)
+	if !surging {
+		plan.Delete = append(plan.Delete, live[1:]...)
+		return
+	}
+	var keepOld, keepNew *corev1.Pod
+	for _, p := range live {
+		switch {
+		case in.updated(p) && keepNew == nil:
+			keepNew = p
+		case !in.updated(p) && keepOld == nil:
+			keepOld = p
+		default:
+			plan.Delete = append(plan.Delete, p)
+		}
+	}
+	if keepOld != nil && keepNew != nil && in.available(keepNew) {
+		plan.Delete = append(plan.Delete, keepOld)
+	}
+}
+
+// replace deletes old Pods: those that are not available at once, of the others as many as may be unavailable.
+func (in In) replace(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
+	gone := 0
+	var sick, well []*corev1.Pod
+	for _, n := range in.Nodes {
+		if should, _ := Wanted(in.Set, n); !should {
+			continue
+		}
+		was, is := in.oldAndNew(byNode[n.Name])
+		switch {
+		case (was == nil) == (is == nil):
+			gone++
+		case is != nil:
+			if !in.available(is) {
+				gone++
+			}
+		case !in.available(was):
+			gone++
+			sick = append(sick, was)
+		default:
+			well = append(well, was)
+		}
+	}
+	plan.Delete = append(plan.Delete, sick...)
+	plan.Delete = append(plan.Delete, well[:min(len(well), max(most-gone, 0))]...)
+}
+
+// surge puts new Pods beside old ones, as many as may be too many; where the old one is not available anyway, at once.
+func (in In) surge(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
+	under := 0
+	var sick, well []string
+	for _, n := range in.Nodes {
+		if should, _ := Wanted(in.Set, n); !should {
+			continue
+		}
+		was, is := in.oldAndNew(byNode[n.Name])
+		switch {
+		case was == nil:
+		case is != nil:
+			if in.available(is) {
+				plan.Delete = append(plan.Delete, was)
+			} else {
+				under++
+			}
+		case !in.available(was):
+			sick = append(sick, n.Name)
+		default:
+			well = append(well, n.Name)
+		}
+	}
+	plan.Create = append(plan.Create, sick...)
+	plan.Create = append(plan.Create, well[:min(len(well), max(most-under, 0))]...)
+}
+
+func (in In) oldAndNew(pods []*corev1.Pod) (was, is *corev1.Pod) {
+	for _, p := range pods {
+		switch {
+		case p.DeletionTimestamp != nil:
+		case in.updated(p):
+			is = p
+		default:
+			was = p
+		}
+	}
+	return was, is
+}
+
+// limits are maxSurge and maxUnavailable of the nodes that want a Pod, percents rounded up; where both come to nothing one may be unavailable.
+func (in In) limits() (surge, unavailable int) {
+	wanted := 0
+	for _, n := range in.Nodes {
+		if should, _ := Wanted(in.Set, n); should {
+			wanted++
+		}
+	}
+	unavailable = 1
+	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxSurge, intstr.FromInt32(0)), wanted, true); err == nil {
+			surge = n
+		}
+		if n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(r.MaxUnavailable, intstr.FromInt32(1)), wanted, true); err == nil {
+			unavailable = n
+		}
+	}
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, unavailable
+}
+
+// Wanted tells whether a Pod of the set should run on the node, and whether one that is there may stay: a taint NoSchedule alone drives none away.
+func Wanted(set *appsv1.DaemonSet, n *corev1.Node) (should, mayStay bool) {
+	spec := set.Spec.Template.Spec
+	if spec.NodeName != "" && spec.NodeName != n.Name {
+		return false, false
+	}
+	if ok, err := fit.NodeMatches(&corev1.Pod{Spec: spec}, n); err != nil || !ok {
+		return false, false
+	}
+	tolerations := append(append([]corev1.Toleration(nil), spec.Tolerations...), Tolerations(&spec)...)
+	if _, hurts := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoExecute); hurts {
+		return false, false
+	}
+	_, hurts := fit.Untolerated(n.Spec.Taints, tolerations, corev1.TaintEffectNoSchedule)
+	return !hurts, true
+}
+
+// Tolerations are those every daemon gets: it stays where others are driven away, and starts where others may not.
+func Tolerations(spec *corev1.PodSpec) []corev1.Toleration {
+	var out []corev1.Toleration
+	add := func(key string, effect corev1.TaintEffect) {
+		out = append(out, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect})
+	}
+	add(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)
+	add(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
+	add(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)
+	add(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule)
+	add(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule)
+	add(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)
+	if spec.HostNetwork {
+		add(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)
+	}
+	return out
+}
+
+// Target is the node a daemon is bound to, or the one its affinity names.
+func Target(p *corev1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return p.Spec.NodeName
+	}
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, t := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range t.MatchFields {
+			if f.Key == "metadata.name" && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {
+				return f.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// ByNode are the Pods by their target.
+func ByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, p := range pods {
+		if n := Target(p); n != "" {
+			out[n] = append(out[n], p)
+		}
+	}
+	return out
+}
+
+// Status counts nodes and Pods, and says in how long a ready Pod becomes available.
+func Status(in In, collisions int32) (appsv1.DaemonSetStatus, time.Duration) {
+	s := *in.Set.Status.DeepCopy()
+	s = appsv1.DaemonSetStatus{ObservedGeneration: in.Set.Generation, Conditions: s.Conditions, CollisionCount: s.CollisionCount}
+	if collisions > 0 {
+		s.CollisionCount = &collisions
+	}
+	var again time.Duration
+	byNode := ByNode(in.Pods)
+	for _, n := range in.Nodes {
+		should, _ := Wanted(in.Set, n)
+		pods := byNode[n.Name]
+		if !should {
+			if len(pods) > 0 {
+				s.NumberMisscheduled++
+			}
+			continue
+		}
+		s.DesiredNumberScheduled++
+		if len(pods) == 0 {
+			continue
+		}
+		s.CurrentNumberScheduled++
+		oldestFirst(pods)
+		p := pods[0]
+		if ready(p) != nil {
+			s.NumberReady++
+			if left := in.untilAvailable(p); left <= 0 {
+				s.NumberAvailable++
+			} else if again == 0 || left < again {
+				again = left
+			}
+		}
+		if in.updated(p) {
+			s.UpdatedNumberScheduled++
+		}
+	}
+	s.NumberUnavailable = s.DesiredNumberScheduled - s.NumberAvailable
+	return s, again
+}
+
+func oldestFirst(pods []*corev1.Pod) {
+	sort.SliceStable(pods, func(i, j int) bool {
+		a, b := pods[i], pods[j]
+		if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+			return a.Name < b.Name
+		}
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	})
+}
+
+// updated tells whether a Pod is of the template as it is now: by its hash, or by the generation that older clients count.
+func (in In) updated(p *corev1.Pod) bool {
+	if h := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; h != "" {
+		return h == in.Hash
+	}
+	g := in.Set.Annotations[appsv1.DeprecatedTemplateGeneration]
+	return g != "" && p.Labels[generationLabel] == g
+}
+
+// generationLabel is what the template's generation is called on Pods.
+const generationLabel = "pod-template-generation"
+
+func ready(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func (in In) available(p *corev1.Pod) bool { return ready(p) != nil && in.untilAvailable(p) <= 0 }
+
+func (in In) untilAvailable(p *corev1.Pod) time.Duration {
+	c := ready(p)
+	if c == nil || in.Set.Spec.MinReadySeconds == 0 {
+		return 0
+	}
+	return time.Duration(in.Set.Spec.MinReadySeconds)*time.Second - in.Now.Sub(c.LastTransitionTime.Time)
+}
+
+// pauseKey names the tries of a set on a node.
+func pauseKey(set *appsv1.DaemonSet, p *corev1.Pod) string {
+	return fmt.Sprintf("%s/%d/%s", set.UID, set.Generation, Target(p))
+}
