@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 : >"$work/header"
 packages=""
 for group in core apps batch policy discovery coordination scheduling node storage rbac authentication authorization \
-	admissionregistration certificates events networking autoscaling; do
+	admissionregistration certificates events networking autoscaling resource flowcontrol; do
 	packages="$packages k8s.io/api/$group/v1"
 done
 GOBIN="$work" go install "k8s.io/kube-openapi/cmd/openapi-gen@$version"

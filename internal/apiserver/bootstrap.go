@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
 )
 
 // addHooks adds what runs when the server is up: first objects, and what Access asks for.
@@ -23,6 +25,9 @@ func (b *builder) addHooks() error {
 		return nil // a hook that fails ends the process
 	}
 	if err := b.generic.AddPostStartHook("gantry-first-objects", seed); err != nil {
+		return err
+	}
+	if err := b.addTrust(); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.access.Hooks)) {
@@ -46,6 +51,15 @@ func (b *builder) seed(ctx context.Context) error {
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("priority class %s: %w", c.Name, err)
 		}
+	}
+	if err := flowcontrol.Ensure(ctx, b.client.FlowcontrolV1()); err != nil {
+		return err
+	}
+	if err := b.seedServiceCIDR(ctx); err != nil {
+		return err
+	}
+	if err := b.seedTrust(ctx); err != nil {
+		return err
 	}
 	return b.seedService(ctx)
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/coordination"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/discovery"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/networking"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/node"
@@ -24,6 +26,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resource"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storage"
@@ -61,6 +64,7 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 		autoscaling.Kinds(),
 		admissionregistration.Kinds(),
 		rbac.Kinds(), certificates.Kinds(),
+		resource.Kinds(labelsOf(find)), flowcontrol.Kinds(),
 		{core.EventsV1()},
 	} {
 		out = append(out, area...)
@@ -76,5 +80,16 @@ func storedServices(find lookup) func(context.Context) ([]corev1.Service, error)
 			return nil, err
 		}
 		return obj.(*corev1.ServiceList).Items, nil
+	}
+}
+
+// labelsOf reads the labels of a namespace.
+func labelsOf(find lookup) resource.NamespaceLabels {
+	return func(ctx context.Context, namespace string) (map[string]string, error) {
+		obj, err := find("", "namespaces").Get(ctx, namespace, &metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return obj.(*corev1.Namespace).Labels, nil
 	}
 }

@@ -40,6 +40,7 @@ const some = `
 {apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: x}, spec: {holderIdentity: me}}
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}
 {apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}}
+{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: x-old}, spec: {scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}, maxReplicas: 3}}
 {apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: x}, spec: {scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}, maxReplicas: 3}}
 {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]}
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}, subjects: [{kind: User, name: u}]}
@@ -56,6 +57,14 @@ const some = `
 {apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: x-kinds}, spec: {controller: a.b/c}}
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: x-kinds}, rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]}
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x-kinds}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: x}}
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: x}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}}
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: x}, spec: {spec: {devices: {requests: [{name: r, firstAvailable: [{name: s, deviceClassName: c}]}]}}}}
+{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: x-kinds}, spec: {selectors: [{cel: {expression: "device.driver == 'a.b'"}}]}}
+{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: x-kinds}, spec: {driver: a.b, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: d, attributes: {a: {string: s}}}]}}
+{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: x-kinds}, spec: {deviceSelector: {driver: a.b}, taint: {key: a, effect: NoSchedule}}}
+{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: FlowSchema, metadata: {name: x-kinds}, spec: {priorityLevelConfiguration: {name: p}, rules: [{subjects: [{kind: User, user: {name: u}}], nonResourceRules: [{verbs: [get], nonResourceURLs: [/x]}]}]}}
+{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: PriorityLevelConfiguration, metadata: {name: x-kinds}, spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {}}}}}
+{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: x-kinds}, spec: {cidrs: [10.9.0.0/16]}}
 {apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x-kinds}}
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x-kinds}}
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: x-kinds}, spec: {policyName: none, validationActions: [Audit]}}

@@ -54,6 +54,8 @@ func priorities() map[schema.GroupVersion]priority {
 		{Group: "coordination.k8s.io", Version: "v1"}:          {16500, 15},
 		{Group: "node.k8s.io", Version: "v1"}:                  {16300, 15},
 		{Group: "discovery.k8s.io", Version: "v1"}:             {16200, 15},
+		{Group: "resource.k8s.io", Version: "v1"}:              {16150, 15},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {16100, 21},
 	}
 }
 

@@ -238,6 +238,14 @@ func TestFirstObjects(t *testing.T) {
 	if err != nil || pc.Value != 2000001000 {
 		t.Errorf("system-node-critical: %v, %v", pc, err)
 	}
+	for _, name := range []string{"exempt", "catch-all", "system-nodes", "global-default"} {
+		if _, err := c.FlowcontrolV1().FlowSchemas().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if cidr, err := c.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil || cidr.Spec.CIDRs[0] != "10.96.0.0/16" || len(cidr.Status.Conditions) != 1 {
+		t.Errorf("service CIDR: %+v, %v", cidr, err)
+	}
 	v, err := c.Discovery().ServerVersion()
 	if err != nil || v.GitVersion != "v1.37.2" || v.Major != "1" || v.Minor != "37" {
 		t.Errorf("version: %+v, %v", v, err)

@@ -1,4 +1,4 @@
-// Package networking holds the rows of networking.k8s.io/v1: NetworkPolicy, Ingress, IngressClass.
+// Package networking holds the rows of networking.k8s.io/v1: NetworkPolicy, Ingress, IngressClass, IPAddress, ServiceCIDR.
 //
 // Chapter 1, written.
 // In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks, immutable fields and columns.
@@ -14,7 +14,9 @@ import (
 )
 
 // Kinds are the rows of this package.
-func Kinds() []kind.Kind { return []kind.Kind{policies(), ingresses(), classes()} }
+func Kinds() []kind.Kind {
+	return []kind.Kind{policies(), ingresses(), classes(), addresses(), serviceCIDRs()}
+}
 
 func names(resource, kindName string, t kind.Types, short ...string) kind.Kind {
 	return kind.Kind{

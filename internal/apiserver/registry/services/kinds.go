@@ -37,7 +37,7 @@ func Kinds(a *Allocator, c pods.Connections) []kind.Kind {
 				s := o.(*v1.Service)
 				return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
 			},
-			AllowUnconditionalUpdate: true,
+			AllowUnconditionalUpdate: true, AllowCreateOnUpdate: true,
 			BeginCreate: func(ctx context.Context, o runtime.Object, dryRun bool) (func(bool), error) {
 				return a.begin(ctx, o.(*v1.Service), nil, dryRun)
 			},

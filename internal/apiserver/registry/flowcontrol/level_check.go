@@ -1,0 +1,132 @@
+package flowcontrol
+
+import (
+	"fmt"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
+	"k8s.io/apiserver/pkg/util/shufflesharding"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+const mostQueues = 10 * 1000 * 1000
+
+func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
+	var f row.Findings
+	s := &l.Spec
+	if (l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
+		f.Invalid(spec().Child("type"), s.Type, "type must be 'Exempt' if and only if `name` is 'exempt'")
+	}
+	switch s.Type {
+	case flowcontrolv1.PriorityLevelEnablementExempt:
+		if s.Limited != nil {
+			f.Forbidden(spec().Child("limited"), "must be nil if the type is not Limited")
+		}
+		if s.Exempt == nil {
+			f.Required(spec().Child("exempt"), "must not be empty when type is Exempt")
+		} else {
+			checkShares(&f, s.Exempt.NominalConcurrencyShares, s.Exempt.LendablePercent, spec().Child("exempt"))
+		}
+	case flowcontrolv1.PriorityLevelEnablementLimited:
+		if s.Exempt != nil {
+			f.Forbidden(spec().Child("exempt"), "must be nil if the type is Limited")
+		}
+		if s.Limited == nil {
+			f.Required(spec().Child("limited"), "must not be empty when type is Limited")
+		} else {
+			checkLimited(&f, s.Limited, spec().Child("limited"))
+		}
+	default:
+		row.OneOf(&f, spec().Child("type"), s.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
+	}
+	checkMandatory(&f, l)
+	return f.List()
+}
+
+// checkMandatory keeps the two levels that requests fall back on as they are; how much the exempt one lends may change.
+func checkMandatory(f *row.Findings, l *flowcontrolv1.PriorityLevelConfiguration) {
+	for _, m := range bootstrap.MandatoryPriorityLevelConfigurations {
+		if m.Name != l.Name {
+			continue
+		}
+		want, text := m.Spec.DeepCopy(), "spec of '%s' must equal the fixed value"
+		if l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt {
+			want.Exempt, text = l.Spec.Exempt, "spec of '%s' except the 'spec.exempt.*' fields must equal the fixed value"
+		}
+		if !apiequality.Semantic.DeepEqual(*want, l.Spec) {
+			f.Invalid(spec(), row.Bare(l.Spec), fmt.Sprintf(text, l.Name))
+		}
+	}
+}
+
+func checkShares(f *row.Findings, shares, lend *int32, p *field.Path) {
+	const all = 100
+	if shares != nil && *shares < 0 {
+		f.Invalid(p.Child("nominalConcurrencyShares"), *shares, "must be a non-negative integer")
+	}
+	if lend != nil && (*lend < 0 || *lend > all) {
+		f.Invalid(p.Child("lendablePercent"), *lend, "must be between 0 and 100, inclusive")
+	}
+}
+
+func checkLimited(f *row.Findings, l *flowcontrolv1.LimitedPriorityLevelConfiguration, p *field.Path) {
+	checkShares(f, l.NominalConcurrencyShares, l.LendablePercent, p)
+	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
+		f.Invalid(p.Child("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer")
+	}
+	r, at := &l.LimitResponse, p.Child("limitResponse")
+	switch r.Type {
+	case "":
+		f.Required(at.Child("type"), "")
+	case flowcontrolv1.LimitResponseTypeReject:
+		if r.Queuing != nil {
+			f.Forbidden(at.Child("queuing"), "must be nil if limited.limitResponse.type is not Limited")
+		}
+	case flowcontrolv1.LimitResponseTypeQueue:
+		if r.Queuing == nil {
+			f.Required(at.Child("queuing"), "must not be empty if limited.limitResponse.type is Limited")
+		} else {
+			checkQueuing(f, r.Queuing, at.Child("queuing"))
+		}
+	default:
+		row.OneOf(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
+	}
+}
+
+func checkQueuing(f *row.Findings, q *flowcontrolv1.QueuingConfiguration, p *field.Path) {
+	for _, x := range []struct {
+		child string
+		n     int32
+	}{{"queueLengthLimit", q.QueueLengthLimit}, {"queues", q.Queues}, {"handSize", q.HandSize}} {
+		if x.n <= 0 {
+			f.Invalid(p.Child(x.child), x.n, "must be positive")
+		}
+	}
+	f.NotGreater(p.Child("queues"), q.Queues, mostQueues, fmt.Sprintf("must not be greater than %d", mostQueues))
+	if q.HandSize > q.Queues {
+		f.Invalid(p.Child("handSize"), q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues))
+	} else if q.HandSize > 0 {
+		if bits := shufflesharding.RequiredEntropyBits(int(q.Queues), int(q.HandSize)); bits > shufflesharding.MaxHashBits {
+			f.Invalid(p.Child("handSize"), q.HandSize, fmt.Sprintf("required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues, q.HandSize, shufflesharding.MaxHashBits))
+		}
+	}
+}
+
+func checkLevelStatus(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
+	var f row.Findings
+	seen := map[flowcontrolv1.PriorityLevelConfigurationConditionType]bool{}
+	for i, c := range l.Status.Conditions {
+		at := field.NewPath("status", "conditions").Index(i)
+		if seen[c.Type] {
+			f.Add(field.Duplicate(at.Child("type"), c.Type))
+		}
+		seen[c.Type] = true
+		if c.Type == "" {
+			f.Required(at.Child("type"), "must not be empty")
+		}
+	}
+	return f.List()
+}

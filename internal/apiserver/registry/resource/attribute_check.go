@@ -1,0 +1,117 @@
+package resource
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+func checkAttribute(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Path) {
+	n := 0
+	for _, set := range []bool{a.BoolValue != nil, a.IntValue != nil, a.StringValue != nil, a.VersionValue != nil} {
+		if set {
+			n++
+		}
+	}
+	if s := a.StringValue; s != nil && len(*s) > resourcev1.DeviceAttributeMaxValueLength {
+		f.Add(field.TooLong(p.Child("string"), *s, resourcev1.DeviceAttributeMaxValueLength))
+	}
+	if v := a.VersionValue; v != nil {
+		if len(*v) > resourcev1.DeviceAttributeMaxValueLength {
+			f.Add(field.TooLong(p.Child("version"), *v, resourcev1.DeviceAttributeMaxValueLength))
+		}
+		if _, err := version.ParseSemantic(*v); err != nil || (*v)[0] == 'v' {
+			f.Invalid(p.Child("version"), *v, "must be a string compatible with semver.org spec 2.0.0")
+		}
+	}
+	switch {
+	case n == 0:
+		f.Required(p, "exactly one value must be specified")
+	case n > 1:
+		f.Invalid(p, row.Bare(a), "exactly one value must be specified")
+	}
+}
+
+// checkCapacity judges how much a device has and, when many claims share it, what each may ask for.
+func checkCapacity(f *row.Findings, c *resourcev1.DeviceCapacity, shared bool, p *field.Path) {
+	r := c.RequestPolicy
+	if r == nil {
+		return
+	}
+	at := p.Child("requestPolicy")
+	if !shared {
+		f.Forbidden(at, "allowMultipleAllocations must be true")
+		return
+	}
+	if r.ValidRange != nil && len(r.ValidValues) > 0 {
+		f.Forbidden(at, `exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time`)
+		return
+	}
+	if r.Default == nil {
+		if r.ValidRange != nil || len(r.ValidValues) > 0 {
+			f.Required(at.Child("default"), "required when validValues or validRange is defined")
+		}
+		return
+	}
+	if r.Default.Cmp(c.Value) > 0 {
+		f.Invalid(at.Child("default"), r.Default.String(), "default is greater than capacity value: "+c.Value.String())
+	}
+	if len(r.ValidValues) > 0 {
+		checkValues(f, c, at)
+	}
+	if r.ValidRange != nil {
+		checkRange(f, c, at.Child("validRange"))
+	}
+}
+
+func checkValues(f *row.Findings, c *resourcev1.DeviceCapacity, at *field.Path) {
+	r, found := c.RequestPolicy, false
+	const most = 10
+	if len(r.ValidValues) > most {
+		f.Add(field.TooMany(at.Child("validValues"), len(r.ValidValues), most))
+	}
+	for i, v := range r.ValidValues {
+		p := at.Child("validValues").Index(i)
+		if i > 0 && v.Cmp(r.ValidValues[i-1]) <= 0 {
+			f.Invalid(p, v.String(), "values must be sorted in ascending order")
+		}
+		if v.Cmp(c.Value) > 0 {
+			f.Invalid(p, v.String(), "option is larger than capacity value: "+c.Value.String())
+		}
+		found = found || v.Cmp(*r.Default) == 0
+	}
+	if !found {
+		f.Invalid(at.Child("default"), r.Default.String(), "default value is not valid according to the requestPolicy")
+	}
+}
+
+func checkRange(f *row.Findings, c *resourcev1.DeviceCapacity, p *field.Path) {
+	r := c.RequestPolicy.ValidRange
+	if r.Min == nil {
+		f.Required(p.Child("min"), "required when validRange is defined")
+		return
+	}
+	checkAmount(f, *r.Min, p.Child("min"))
+	larger := func(child string, a *resource.Quantity, b resource.Quantity, what string) {
+		if a != nil && a.Cmp(b) > 0 {
+			f.Invalid(p.Child(child), a.String(), what+b.String())
+		}
+	}
+	larger("min", r.Min, c.Value, "min is larger than capacity value: ")
+	larger("min", r.Min, *c.RequestPolicy.Default, "min is larger than default: ")
+	larger("max", r.Max, c.Value, "max is larger than capacity value: ")
+	if r.Max != nil {
+		if r.Min.Cmp(*r.Max) > 0 {
+			f.Invalid(p.Child("min"), r.Min.String(), "min is larger than max: "+r.Max.String())
+		}
+		if c.RequestPolicy.Default.Cmp(*r.Max) > 0 {
+			f.Invalid(p.Child("max"), r.Max.String(), "default is larger than max: "+c.RequestPolicy.Default.String())
+		}
+	}
+	if r.Step != nil && r.Step.Sign() <= 0 {
+		f.Invalid(p.Child("step"), r.Step.String(), "must be greater than zero")
+	}
+}

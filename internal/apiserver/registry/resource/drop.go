@@ -1,0 +1,147 @@
+package resource
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// dropFromClaim removes DerivedAttributes (gate DRADerivedAttributes, alpha), unless the stored claim has them already.
+func dropFromClaim(s, was *resourcev1.ResourceClaimSpec) {
+	if was != nil && derives(was) {
+		return
+	}
+	for i := range s.Devices.Requests {
+		r := &s.Devices.Requests[i]
+		if r.Exactly != nil {
+			r.Exactly.DerivedAttributes = nil
+		}
+		for k := range r.FirstAvailable {
+			r.FirstAvailable[k].DerivedAttributes = nil
+		}
+	}
+}
+
+func derives(s *resourcev1.ResourceClaimSpec) bool {
+	for i := range s.Devices.Requests {
+		r := &s.Devices.Requests[i]
+		if r.Exactly != nil && len(r.Exactly.DerivedAttributes) > 0 {
+			return true
+		}
+		for k := range r.FirstAvailable {
+			if len(r.FirstAvailable[k].DerivedAttributes) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dropFromStatus removes SkipNodeOperations (gate DRAOptionalNodeOperations, alpha), unless the stored allocation has them already.
+func dropFromStatus(s, was *resourcev1.ResourceClaimStatus) {
+	if s.Allocation == nil || skips(was) {
+		return
+	}
+	for i := range s.Allocation.Devices.Results {
+		s.Allocation.Devices.Results[i].SkipNodeOperations = nil
+	}
+}
+
+func skips(s *resourcev1.ResourceClaimStatus) bool {
+	if s.Allocation == nil {
+		return false
+	}
+	for i := range s.Allocation.Devices.Results {
+		if len(s.Allocation.Devices.Results[i].SkipNodeOperations) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// gate is one alpha field of a slice: whether it is used, and its removal.
+type gate struct {
+	used func(*resourcev1.ResourceSliceSpec) bool
+	drop func(*resourcev1.ResourceSliceSpec)
+}
+
+// gates are the fields that v1.37 drops: DRAPartitionableDevicesType, DRAOptionalNodeOperations, DRANodeAllocatableResources,
+// DRADeviceCompatibilityGroups, DRAListTypeAttributes.
+func gates() []gate {
+	return []gate{
+		{
+			func(s *resourcev1.ResourceSliceSpec) bool { return s.PartitionTypeAttribute != nil },
+			func(s *resourcev1.ResourceSliceSpec) { s.PartitionTypeAttribute = nil },
+		},
+		{
+			func(s *resourcev1.ResourceSliceSpec) bool { return len(s.SkipNodeOperations) > 0 },
+			func(s *resourcev1.ResourceSliceSpec) { s.SkipNodeOperations = nil },
+		},
+		ofDevice(
+			func(d *resourcev1.Device) bool { return len(d.NodeAllocatableResources) > 0 },
+			func(d *resourcev1.Device) { d.NodeAllocatableResources = nil },
+		),
+		ofDevice(
+			func(d *resourcev1.Device) bool {
+				for i := range d.ConsumesCounters {
+					if len(d.ConsumesCounters[i].CompatibilityGroups) > 0 {
+						return true
+					}
+				}
+				return false
+			},
+			func(d *resourcev1.Device) {
+				for i := range d.ConsumesCounters {
+					d.ConsumesCounters[i].CompatibilityGroups = nil
+				}
+			},
+		),
+		ofDevice(listAttributes, dropListAttributes),
+	}
+}
+
+func ofDevice(used func(*resourcev1.Device) bool, drop func(*resourcev1.Device)) gate {
+	return gate{
+		func(s *resourcev1.ResourceSliceSpec) bool {
+			for i := range s.Devices {
+				if used(&s.Devices[i]) {
+					return true
+				}
+			}
+			return false
+		},
+		func(s *resourcev1.ResourceSliceSpec) {
+			for i := range s.Devices {
+				drop(&s.Devices[i])
+			}
+		},
+	}
+}
+
+func isList(a resourcev1.DeviceAttribute) bool {
+	return a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil
+}
+
+func listAttributes(d *resourcev1.Device) bool {
+	for _, a := range d.Attributes {
+		if isList(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func dropListAttributes(d *resourcev1.Device) {
+	for name, a := range d.Attributes {
+		if isList(a) {
+			a.IntValues, a.BoolValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
+			d.Attributes[name] = a
+		}
+	}
+}
+
+func dropFromSlice(s, was *resourcev1.ResourceSliceSpec) {
+	for _, g := range gates() {
+		if was == nil || !g.used(was) {
+			g.drop(s)
+		}
+	}
+}

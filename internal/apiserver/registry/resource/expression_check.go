@@ -1,0 +1,84 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+func checkSelectors(f *row.Findings, list []resourcev1.DeviceSelector, p *field.Path, stored bool) {
+	each(f, of(p, list, resourcev1.DeviceSelectorsMaxSize), func(s *resourcev1.DeviceSelector, at *field.Path) {
+		if s.CEL == nil {
+			f.Required(at.Child("cel"), "")
+			return
+		}
+		checkExpression(f, s.CEL.Expression, at.Child("cel", "expression"), stored)
+	})
+}
+
+// checkExpression compiles a selector by the functions known for new expressions, or all for those stored already.
+func checkExpression(f *row.Findings, text string, p *field.Path, stored bool) {
+	if len(text) > resourcev1.CELSelectorExpressionMaxLength {
+		f.Add(field.TooLong(p, "", resourcev1.CELSelectorExpressionMaxLength))
+		return
+	}
+	env := environment.NewExpressions
+	if stored {
+		env = environment.StoredExpressions
+	}
+	compiled := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).CompileCELExpression(text, cel.Options{EnvType: &env})
+	switch err := compiled.Error; {
+	case err == nil && compiled.MaxCost > resourcev1.CELSelectorExpressionMaxCost:
+		f.Forbidden(p, "too complex, exceeds cost limit")
+	case err == nil:
+	case err.Type == apiservercel.ErrorTypeRequired:
+		f.Required(p, err.Detail)
+	case err.Type == apiservercel.ErrorTypeInvalid:
+		f.Invalid(p, text, err.Detail)
+	default:
+		f.Add(field.InternalError(p, err))
+	}
+}
+
+func checkConfiguration(f *row.Findings, c *resourcev1.DeviceConfiguration, p *field.Path, stored bool) {
+	if c.Opaque == nil {
+		f.Required(p.Child("opaque"), "")
+		return
+	}
+	checkDriver(f, c.Opaque.Driver, p.Child("opaque", "driver"))
+	checkRaw(f, c.Opaque.Parameters, p.Child("opaque", "parameters"), rawRule{resourcev1.OpaqueParametersMaxLength, stored})
+}
+
+// rawRule is the most bytes a driver's own object may have, unless it is stored already.
+type rawRule struct {
+	most   int
+	stored bool
+}
+
+// checkRaw wants a JSON object.
+func checkRaw(f *row.Findings, raw runtime.RawExtension, p *field.Path, rule rawRule) {
+	if len(raw.Raw) == 0 {
+		f.Required(p, "")
+		return
+	}
+	if !rule.stored && len(raw.Raw) > rule.most {
+		f.Add(field.TooLong(p, "", rule.most)) // no use in parsing what is too long
+		return
+	}
+	var v any
+	if err := json.Unmarshal(raw.Raw, &v); err != nil {
+		f.Invalid(p, "<value omitted>", fmt.Sprintf("error parsing data as JSON: %v", err))
+	} else if v == nil {
+		f.Required(p, "")
+	} else if _, ok := v.(map[string]any); !ok {
+		f.Invalid(p, "<value omitted>", "must be a valid JSON object")
+	}
+}

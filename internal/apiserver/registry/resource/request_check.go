@@ -1,0 +1,221 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/validate"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+const (
+	oneKindOfRequest = "exactly one of `exactly` or `firstAvailable` is required"
+	badReference     = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+
+// checkDevices judges what a claim asks for. stored says that its expressions were accepted before.
+func checkDevices(f *row.Findings, d *resourcev1.DeviceClaim, p *field.Path, stored bool) {
+	known := requestNames(d)
+	once(f, of(p.Child("requests"), d.Requests, resourcev1.DeviceRequestsMaxSize), func(r *resourcev1.DeviceRequest) string { return r.Name },
+		func(r *resourcev1.DeviceRequest, at *field.Path) { checkRequest(f, r, at, stored) })
+	each(f, of(p.Child("constraints"), d.Constraints, resourcev1.DeviceConstraintsMaxSize), func(c *resourcev1.DeviceConstraint, at *field.Path) {
+		checkReferences(f, c.Requests, known, at.Child("requests"))
+		switch {
+		case c.MatchAttribute != nil && c.DistinctAttribute != nil:
+			f.Invalid(at, nil, "exactly one of `matchAttribute` or `distinctAttribute` is required, but multiple fields are set")
+		case c.MatchAttribute != nil:
+			checkFullName(f, *c.MatchAttribute, at.Child("matchAttribute"))
+		case c.DistinctAttribute != nil:
+			checkFullName(f, *c.DistinctAttribute, at.Child("distinctAttribute"))
+		default:
+			f.Required(at, "exactly one of `matchAttribute` or `distinctAttribute` is required")
+		}
+	})
+	each(f, of(p.Child("config"), d.Config, resourcev1.DeviceConfigMaxSize), func(c *resourcev1.DeviceClaimConfiguration, at *field.Path) {
+		checkReferences(f, c.Requests, known, at.Child("requests"))
+		checkConfiguration(f, &c.DeviceConfiguration, at, stored)
+	})
+}
+
+// requestNames are the names that other fields may refer to: "request" and "request/subrequest".
+func requestNames(d *resourcev1.DeviceClaim) sets.Set[string] {
+	out := sets.New[string]()
+	for _, r := range d.Requests {
+		out.Insert(r.Name)
+		for _, s := range r.FirstAvailable {
+			out.Insert(r.Name + "/" + s.Name)
+		}
+	}
+	return out
+}
+
+func checkReferences(f *row.Findings, list []string, known sets.Set[string], p *field.Path) {
+	once(f, of(p, list, resourcev1.DeviceRequestsMaxSize), itself, func(s *string, at *field.Path) { checkReference(f, *s, known, at) })
+}
+
+func checkReference(f *row.Findings, name string, known sets.Set[string], p *field.Path) {
+	parts := strings.Split(name, "/")
+	if len(parts) > 2 {
+		f.Invalid(p, name, badReference)
+		return
+	}
+	for _, part := range parts {
+		checkLabel(f, part, p)
+	}
+	if !known.Has(name) {
+		f.Invalid(p, name, badReference)
+	}
+}
+
+// checkLabel wants a DNS label.
+func checkLabel(f *row.Findings, name string, p *field.Path) {
+	if name == "" {
+		f.Required(p, "")
+		return
+	}
+	f.Label(p, name)
+}
+
+// ask is what an exact request and a subrequest have in common.
+type ask struct {
+	class       string
+	selectors   []resourcev1.DeviceSelector
+	mode        resourcev1.DeviceAllocationMode
+	count       int64
+	tolerations []resourcev1.DeviceToleration
+	capacity    *resourcev1.CapacityRequirements
+}
+
+func checkRequest(f *row.Findings, r *resourcev1.DeviceRequest, p *field.Path, stored bool) {
+	checkLabel(f, r.Name, p.Child("name"))
+	once(f, of(p.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize), func(s *resourcev1.DeviceSubRequest) string { return s.Name },
+		func(s *resourcev1.DeviceSubRequest, at *field.Path) {
+			checkLabel(f, s.Name, at.Child("name"))
+			checkAsk(f, ask{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, s.Capacity}, at, stored)
+		})
+	if e := r.Exactly; e != nil {
+		checkAsk(f, ask{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, e.Capacity}, p.Child("exactly"), stored)
+	}
+	switch {
+	case r.Exactly == nil && len(r.FirstAvailable) == 0:
+		f.Required(p, oneKindOfRequest)
+	case r.Exactly != nil && len(r.FirstAvailable) > 0:
+		f.Invalid(p, nil, oneKindOfRequest+", but multiple fields are set")
+	}
+}
+
+func checkAsk(f *row.Findings, a ask, p *field.Path, stored bool) {
+	if a.class == "" {
+		f.Required(p.Child("deviceClassName"), "")
+	} else {
+		f.Subdomain(p.Child("deviceClassName"), a.class)
+	}
+	checkSelectors(f, a.selectors, p.Child("selectors"), stored)
+	switch a.mode {
+	case resourcev1.DeviceAllocationModeAll:
+		if a.count != 0 {
+			f.Invalid(p.Child("count"), a.count, fmt.Sprintf("must not be specified when allocationMode is '%s'", a.mode))
+		}
+	case resourcev1.DeviceAllocationModeExactCount:
+		if a.count <= 0 {
+			f.Invalid(p.Child("count"), a.count, "must be greater than zero")
+		}
+	default:
+		row.OneOf(f, p.Child("allocationMode"), a.mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+	}
+	each(f, of(p.Child("tolerations"), a.tolerations, resourcev1.DeviceTolerationsMaxLength), func(t *resourcev1.DeviceToleration, at *field.Path) { checkToleration(f, t, at) })
+	if a.capacity == nil {
+		return
+	}
+	at := p.Child("capacity", "requests")
+	for _, name := range slices.Sorted(maps.Keys(a.capacity.Requests)) {
+		checkName(f, name, at.Key(string(name)))
+		checkAmount(f, a.capacity.Requests[name], at.Key(string(name)))
+	}
+}
+
+func checkAmount(f *row.Findings, q resource.Quantity, p *field.Path) {
+	if q.Sign() < 0 {
+		f.Invalid(p, q.String(), apivalidation.IsNegativeErrorMsg)
+	}
+}
+
+func checkToleration(f *row.Findings, t *resourcev1.DeviceToleration, p *field.Path) {
+	if t.Key != "" {
+		f.Add(metavalidation.ValidateLabelName(t.Key, p.Child("key"))...)
+	}
+	switch t.Operator {
+	case resourcev1.DeviceTolerationOpExists:
+		if t.Value != "" {
+			f.Invalid(p.Child("value"), t.Value, "must be empty for operator `Exists`")
+		}
+	case resourcev1.DeviceTolerationOpEqual:
+		f.Each(p.Child("value"), t.Value, content.IsLabelValue(t.Value))
+	case "":
+		f.Required(p.Child("operator"), "")
+	default:
+		row.OneOf(f, p.Child("operator"), t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
+	}
+	if t.Effect != "" {
+		checkEffect(f, t.Effect, p.Child("effect"))
+	}
+}
+
+func checkEffect(f *row.Findings, e resourcev1.DeviceTaintEffect, p *field.Path) {
+	row.OneOf(f, p, e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
+}
+
+// checkFullName wants the name of an attribute with the domain it belongs to.
+func checkFullName(f *row.Findings, name resourcev1.FullyQualifiedName, p *field.Path) {
+	if name == "" {
+		f.Required(p, "name required")
+	}
+	f.Add(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, p, &name, nil)...)
+}
+
+// checkName wants the name of an attribute or a capacity, with or without a domain.
+func checkName(f *row.Findings, name resourcev1.QualifiedName, p *field.Path) {
+	switch s := string(name); {
+	case s == "":
+		f.Required(p, "name required")
+	case strings.Contains(s, "/"):
+		f.Add(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, p, &s, nil)...)
+	default:
+		if len(s) > resourcev1.DeviceMaxIDLength {
+			f.Add(field.TooLong(p, s, resourcev1.DeviceMaxIDLength))
+		}
+		f.Each(p, s, content.IsCIdentifier(s))
+	}
+}
+
+// checkPool wants the name of a pool: subdomains with slashes between them.
+func checkPool(f *row.Findings, name string, p *field.Path) {
+	if name == "" {
+		f.Required(p, "")
+		return
+	}
+	if len(name) > resourcev1.PoolNameMaxLength {
+		f.Add(field.TooLong(p, name, resourcev1.PoolNameMaxLength))
+	}
+	for _, part := range strings.Split(name, "/") {
+		f.Subdomain(p, part)
+	}
+}
+
+// checkDriver wants the name of a driver, by the rules of CSI drivers.
+func checkDriver(f *row.Findings, name string, p *field.Path) {
+	f.Add(template.ValidateDriverName(name, p)...)
+}

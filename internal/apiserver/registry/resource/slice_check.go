@@ -1,0 +1,202 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+const oneNodeChoice = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+
+func checkSlice(s, was *resourcev1.ResourceSlice) field.ErrorList {
+	var f row.Findings
+	x := &s.Spec
+	checkDriver(&f, x.Driver, spec().Child("driver"))
+	checkSlicePool(&f, &x.Pool)
+	if was != nil {
+		f.Same(spec().Child("pool", "name"), x.Pool.Name, was.Spec.Pool.Name)
+		f.Same(spec().Child("driver"), x.Driver, was.Spec.Driver)
+		f.Same(spec().Child("nodeName"), x.NodeName, was.Spec.NodeName)
+	}
+	checkNodeChoice(&f, x)
+	most := resourcev1.ResourceSliceMaxDevices
+	for i := range x.Devices {
+		if d := &x.Devices[i]; len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 {
+			most = resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures
+		}
+	}
+	perDevice := row.Value(x.PerDeviceNodeSelection)
+	once(&f, of(spec().Child("devices"), x.Devices, most), func(d *resourcev1.Device) string { return d.Name },
+		func(d *resourcev1.Device, at *field.Path) { checkDevice(&f, d, at, perDevice) })
+	if len(x.Devices) > 0 && len(x.SharedCounters) > 0 {
+		f.Invalid(spec(), fmt.Sprintf("{%s}", "`devices`, `sharedCounters`"), "only one of `sharedCounters` or `devices` is allowed")
+	}
+	once(&f, of(spec().Child("sharedCounters"), x.SharedCounters, resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
+		func(c *resourcev1.CounterSet, at *field.Path) {
+			checkLabel(&f, c.Name, at.Child("name"))
+			checkCounters(&f, c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, at.Child("counters"))
+		})
+	return f.List()
+}
+
+func checkSlicePool(f *row.Findings, p *resourcev1.ResourcePool) {
+	at := spec().Child("pool")
+	checkPool(f, p.Name, at.Child("name"))
+	if p.ResourceSliceCount <= 0 {
+		f.Invalid(at.Child("resourceSliceCount"), p.ResourceSliceCount, "must be greater than zero")
+	}
+	if p.Generation < 0 {
+		f.Invalid(at.Child("generation"), p.Generation, "must be greater than or equal to zero")
+	}
+}
+
+// checkNodeChoice wants one way to say which nodes can use the devices.
+func checkNodeChoice(f *row.Findings, x *resourcev1.ResourceSliceSpec) {
+	var set []string
+	if x.NodeName != nil {
+		set = append(set, "`nodeName`")
+		if *x.NodeName == "" {
+			f.Invalid(spec().Child("nodeName"), "", "must be either unset or set to a non-empty string")
+		} else {
+			f.Subdomain(spec().Child("nodeName"), *x.NodeName)
+		}
+	}
+	if s := x.NodeSelector; s != nil {
+		set = append(set, "`nodeSelector`")
+		f.Add(template.ValidateNodeSelector(s, spec().Child("nodeSelector"))...)
+		if len(s.NodeSelectorTerms) != 1 {
+			f.Invalid(spec().Child("nodeSelector", "nodeSelectorTerms"), row.Bare(s.NodeSelectorTerms), "must have exactly one node selector term")
+		}
+	}
+	for _, b := range []struct {
+		child string
+		v     *bool
+	}{{"allNodes", x.AllNodes}, {"perDeviceNodeSelection", x.PerDeviceNodeSelection}} {
+		switch {
+		case b.v == nil:
+		case *b.v:
+			set = append(set, "`"+b.child+"`")
+		default:
+			f.Invalid(spec().Child(b.child), *b.v, "must be either unset or set to true")
+		}
+	}
+	switch {
+	case len(set) == 0:
+		f.Required(spec(), oneNodeChoice)
+	case len(set) > 1:
+		f.Invalid(spec(), fmt.Sprintf("{%s}", strings.Join(set, ", ")), oneNodeChoice+", but multiple fields are set")
+	}
+}
+
+func checkDevice(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice bool) {
+	checkLabel(f, d.Name, p.Child("name"))
+	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+		f.Invalid(p, n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
+		at := p.Child("attributes").Key(string(name))
+		checkName(f, name, at)
+		a := d.Attributes[name]
+		checkAttribute(f, &a, at)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
+		at := p.Child("capacity").Key(string(name))
+		checkName(f, name, at)
+		c := d.Capacity[name]
+		checkCapacity(f, &c, row.Value(d.AllowMultipleAllocations), at)
+	}
+	each(f, of(p.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength), func(t *resourcev1.DeviceTaint, at *field.Path) { checkTaint(f, t, at) })
+	once(f, of(p.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
+		func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet }, func(c *resourcev1.DeviceCounterConsumption, at *field.Path) {
+			checkLabel(f, c.CounterSet, at.Child("counterSet"))
+			checkCounters(f, c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, at.Child("counters"))
+		})
+	checkDeviceNodes(f, d, p, perDevice)
+	if row.Value(d.BindsToNode) || len(d.BindingConditions)+len(d.BindingFailureConditions) > 0 {
+		checkBinding(f, d.BindingConditions, d.BindingFailureConditions, p)
+	}
+}
+
+// checkDeviceNodes wants a device to say which nodes reach it when, and only when, its slice leaves that to devices.
+func checkDeviceNodes(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice bool) {
+	var set []string
+	if d.NodeName != nil {
+		set = append(set, "`nodeName`")
+		f.Subdomain(p.Child("nodeName"), *d.NodeName)
+	}
+	if s := d.NodeSelector; s != nil {
+		set = append(set, "`nodeSelector`")
+		f.Add(template.ValidateNodeSelector(s, p.Child("nodeSelector"))...)
+		if len(s.NodeSelectorTerms) != 1 {
+			f.Invalid(p.Child("nodeSelector", "nodeSelectorTerms"), row.Bare(s.NodeSelectorTerms), "must have exactly one node selector term")
+		}
+	}
+	if d.AllNodes != nil {
+		set = append(set, "`allNodes`")
+		if !*d.AllNodes {
+			f.Invalid(p.Child("allNodes"), false, "must be either unset or set to true")
+		}
+	}
+	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true"
+	switch {
+	case perDevice && len(set) == 0:
+		f.Required(p, one)
+	case perDevice && len(set) > 1:
+		f.Invalid(p, fmt.Sprintf("{%s}", strings.Join(set, ", ")), one+" in the ResourceSlice spec")
+	case !perDevice && len(set) > 0:
+		for _, s := range set {
+			f.Invalid(p.Child(strings.Trim(s, "`")), nil, "`perDeviceNodeSelection` must be set to true in the ResourceSlice spec to use it")
+		}
+	}
+}
+
+func checkCounters(f *row.Findings, m map[string]resourcev1.Counter, most int, p *field.Path) {
+	if len(m) == 0 {
+		f.Required(p, "")
+	}
+	if len(m) > most {
+		f.Add(field.TooMany(p, len(m), most))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		checkLabel(f, name, p.Key(name))
+		checkAmount(f, m[name].Value, p.Key(name))
+	}
+}
+
+func checkTaint(f *row.Findings, t *resourcev1.DeviceTaint, p *field.Path) {
+	if t.Key == "" {
+		f.Required(p.Child("key"), "")
+	} else {
+		f.Add(validate.LabelKey(context.Background(), operation.Operation{}, p.Child("key"), &t.Key, nil)...)
+	}
+	if t.Value != "" {
+		f.Add(validate.LabelValue(context.Background(), operation.Operation{}, p.Child("value"), &t.Value, nil)...)
+	}
+	if t.Effect == "" {
+		f.Required(p.Child("effect"), "")
+	} else {
+		checkEffect(f, t.Effect, p.Child("effect"))
+	}
+}
+
+func checkClass(c, _ *resourcev1.DeviceClass) field.ErrorList {
+	var f row.Findings
+	checkSelectors(&f, c.Spec.Selectors, spec().Child("selectors"), false)
+	each(&f, of(spec().Child("config"), c.Spec.Config, resourcev1.DeviceConfigMaxSize), func(x *resourcev1.DeviceClassConfiguration, at *field.Path) {
+		checkConfiguration(&f, &x.DeviceConfiguration, at, false)
+	})
+	if n := c.Spec.ExtendedResourceName; n != nil {
+		f.Add(validate.ExtendedResourceName(context.Background(), operation.Operation{}, spec().Child("extendedResourceName"), n, nil)...)
+	}
+	return f.List()
+}

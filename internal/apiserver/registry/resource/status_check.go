@@ -1,0 +1,183 @@
+package resource
+
+import (
+	"context"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
+)
+
+const mostAllocationConfigs = resourcev1.DeviceConfigMaxSize * 2 // from the class and from the claim
+
+func checkStatus(c, was *resourcev1.ResourceClaim) field.ErrorList {
+	var f row.Findings
+	s, p := &c.Status, field.NewPath("status")
+	checkReserved(&f, c, was)
+	switch a := s.Allocation; {
+	case a != nil && was.Status.Allocation != nil:
+		if !apiequality.Semantic.DeepEqual(a, was.Status.Allocation) {
+			f.Invalid(p.Child("allocation"), row.Bare(a), apivalidation.FieldImmutableErrorMsg)
+		}
+	case a != nil:
+		checkAllocation(&f, a, requestNames(&c.Spec.Devices), p.Child("allocation"))
+	}
+	given := sets.New[share]()
+	if s.Allocation != nil {
+		for _, r := range s.Allocation.Devices.Results {
+			given.Insert(share{r.Driver, r.Pool, r.Device, string(row.Value(r.ShareID))})
+		}
+	}
+	stored := sets.New[string]()
+	for i := range was.Status.Devices {
+		stored.Insert(shareOf(&was.Status.Devices[i]).String())
+	}
+	seen := sets.New[share]()
+	for i := range s.Devices {
+		d, at := &s.Devices[i], p.Child("devices").Index(i)
+		id := shareOf(d)
+		checkDeviceStatus(&f, d, at, stored.Has(id.String()))
+		if seen.Has(id) {
+			f.Add(field.Duplicate(at, id.String()))
+		}
+		seen.Insert(id)
+		if !given.Has(id) {
+			f.Invalid(at, id.String(), "must be an allocated device in the claim")
+		}
+	}
+	return f.List()
+}
+
+// checkReserved judges who uses a claim: nobody before it is allocated, nobody new once it is being deleted.
+func checkReserved(f *row.Findings, c, was *resourcev1.ResourceClaim) {
+	p := field.NewPath("status", "reservedFor")
+	once(f, of(p, c.Status.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize), func(r *resourcev1.ResourceClaimConsumerReference) string { return string(r.UID) },
+		func(r *resourcev1.ResourceClaimConsumerReference, at *field.Path) {
+			for _, x := range []struct{ child, value string }{{"resource", r.Resource}, {"name", r.Name}, {"uid", string(r.UID)}} {
+				if x.value == "" {
+					f.Required(at.Child(x.child), "")
+				}
+			}
+		})
+	switch {
+	case len(c.Status.ReservedFor) == 0:
+	case c.Status.Allocation == nil:
+		f.Forbidden(p, "may not be specified when `allocated` is not set")
+	case c.DeletionTimestamp != nil && len(sets.New(c.Status.ReservedFor...).Difference(sets.New(was.Status.ReservedFor...))) > 0:
+		f.Forbidden(p, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
+	}
+}
+
+func checkAllocation(f *row.Findings, a *resourcev1.AllocationResult, known sets.Set[string], p *field.Path) {
+	at := p.Child("devices")
+	each(f, of(at.Child("results"), a.Devices.Results, resourcev1.AllocationResultsMaxSize), func(r *resourcev1.DeviceRequestAllocationResult, at *field.Path) {
+		checkResult(f, r, known, at)
+	})
+	each(f, of(at.Child("config"), a.Devices.Config, mostAllocationConfigs), func(c *resourcev1.DeviceAllocationConfiguration, at *field.Path) {
+		if c.Source == "" {
+			f.Required(at.Child("source"), "")
+		} else {
+			row.OneOf(f, at.Child("source"), c.Source, resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+		}
+		names := known
+		if c.Source == resourcev1.AllocationConfigSourceClass {
+			names = sets.New(c.Requests...).Union(known)
+		}
+		checkReferences(f, c.Requests, names, at.Child("requests"))
+		checkConfiguration(f, &c.DeviceConfiguration, at, true)
+	})
+	if a.NodeSelector != nil {
+		f.Add(template.ValidateNodeSelector(a.NodeSelector, p.Child("nodeSelector"))...)
+	}
+}
+
+func checkResult(f *row.Findings, r *resourcev1.DeviceRequestAllocationResult, known sets.Set[string], p *field.Path) {
+	checkReference(f, r.Request, known, p.Child("request"))
+	checkDriver(f, r.Driver, p.Child("driver"))
+	checkPool(f, r.Pool, p.Child("pool"))
+	checkLabel(f, r.Device, p.Child("device"))
+	checkBinding(f, r.BindingConditions, r.BindingFailureConditions, p)
+	if r.ShareID != nil {
+		f.Add(validate.UUID(context.Background(), operation.Operation{}, p.Child("shareID"), r.ShareID, nil)...)
+	}
+}
+
+// checkBinding judges the conditions a driver sets before a Pod may be bound, and those that say it never can.
+func checkBinding(f *row.Findings, good, bad []string, p *field.Path) {
+	for _, l := range []struct {
+		child string
+		list  []string
+		most  int
+	}{{"bindingConditions", good, resourcev1.BindingConditionsMaxSize}, {"bindingFailureConditions", bad, resourcev1.BindingFailureConditionsMaxSize}} {
+		once(f, of(p.Child(l.child), l.list, l.most), itself, func(s *string, at *field.Path) { f.LabelKey(at, *s) })
+	}
+	if both := sets.New(good...).Intersection(sets.New(bad...)); len(both) > 0 {
+		f.Invalid(p.Child("bindingFailureConditions"), sets.List(both), "must not overlap with bindingConditions")
+	}
+	if len(good) == 0 && len(bad) > 0 {
+		f.Invalid(p.Child("bindingConditions"), good, "bindingConditions are required to use bindingFailureConditions")
+	}
+	if len(good) > 0 && len(bad) == 0 {
+		f.Invalid(p.Child("bindingFailureConditions"), bad, "bindingFailureConditions are required to use bindingConditions")
+	}
+}
+
+// share is one device, or a part of it, that a claim was given.
+type share struct{ driver, pool, device, id string }
+
+func shareOf(d *resourcev1.AllocatedDeviceStatus) share {
+	return share{d.Driver, d.Pool, d.Device, row.Value(d.ShareID)}
+}
+
+func (s share) String() string {
+	out := s.driver + "/" + s.pool + "/" + s.device
+	if s.id != "" {
+		out += "/" + s.id
+	}
+	return out
+}
+
+func checkDeviceStatus(f *row.Findings, d *resourcev1.AllocatedDeviceStatus, p *field.Path, stored bool) {
+	checkDriver(f, d.Driver, p.Child("driver"))
+	checkPool(f, d.Pool, p.Child("pool"))
+	checkLabel(f, d.Device, p.Child("device"))
+	if d.ShareID != nil {
+		f.Add(validate.UUID(context.Background(), operation.Operation{}, p.Child("shareID"), d.ShareID, nil)...)
+	}
+	if n := len(d.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
+		f.Add(field.TooMany(p.Child("conditions"), n, resourcev1.AllocatedDeviceStatusMaxConditions))
+	}
+	f.Add(metavalidation.ValidateConditions(d.Conditions, p.Child("conditions"))...)
+	if d.Data != nil && len(d.Data.Raw) > 0 {
+		checkRaw(f, *d.Data, p.Child("data"), rawRule{resourcev1.AllocatedDeviceStatusDataMaxLength, stored})
+	}
+	if d.NetworkData != nil {
+		checkNetwork(f, d.NetworkData, p.Child("networkData"))
+	}
+}
+
+func checkNetwork(f *row.Findings, n *resourcev1.NetworkDeviceData, p *field.Path) {
+	for _, x := range []struct {
+		child, value string
+		most         int
+	}{
+		{"interfaceName", n.InterfaceName, resourcev1.NetworkDeviceDataInterfaceNameMaxLength},
+		{"hardwareAddress", n.HardwareAddress, resourcev1.NetworkDeviceDataHardwareAddressMaxLength},
+	} {
+		if len(x.value) > x.most {
+			f.Add(field.TooLong(p.Child(x.child), "", x.most))
+		}
+	}
+	once(f, of(p.Child("ips"), n.IPs, resourcev1.NetworkDeviceDataMaxIPs), itself, func(s *string, at *field.Path) {
+		f.Add(validation.IsValidInterfaceAddress(at, *s)...)
+	})
+}
