@@ -82,6 +82,11 @@ func progress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, made st
 			find(s, appsv1.DeploymentProgressing).LastTransitionTime = have.LastTransitionTime
 		}
 	case have != nil && cur != nil && cur.Annotations[revisionKey] != "" && have.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration < d.Generation && !Complete(d, *s):
+		if !cur.CreationTimestamp.Before(&have.LastUpdateTime) {
+			// Made since the last rollout ended, by a look whose status was not written.
+			say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", name))
+			break
+		}
 		say(corev1.ConditionTrue, "FoundNewReplicaSet", fmt.Sprintf("Found new replica set %q", name))
 	}
 	return deadline(in, s, name)

@@ -90,6 +90,8 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	switch {
 	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return 0, nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return 0, err // the cache is behind our own last write: nothing to tell anybody
 	case have == nil:
 		c.deps.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint", "Failed to create endpoint for service %v/%v: %v", ns, name, err)
 	default:

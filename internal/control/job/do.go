@@ -35,6 +35,7 @@ type controller struct {
 	jobs   batchlisters.JobLister
 	pods   cache.SharedIndexInformer
 	expect *loop.Expectations
+	queue  *loop.Queue
 
 	mu     sync.Mutex
 	failed map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
@@ -45,14 +46,48 @@ func New(d loop.Deps) loop.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
 	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, expect: loop.NewExpectations(), failed: map[string]time.Time{}}
 	loop.IndexByController(pods)
-	q := loop.NewQueue("job", 5, c.sync)
-	q.WatchSelf(jobs.Informer())
-	q.Watch(pods, c.podChanged)
-	return q
+	c.queue = loop.NewQueue("job", 5, c.sync)
+	c.queue.Watch(jobs.Informer(), c.jobChanged)
+	c.queue.Watch(pods, c.podChanged)
+	return c.queue
 }
 
+// gather is how long changes of Pods and of the status are gathered before the next look, as upstream does: a Job of many Pods is written once a second,
+// not once per Pod.
+const gather = time.Second
+
+// jobChanged looks at once at what a client changed; what changed in the status is mostly this controller's own doing.
+func (c *controller) jobChanged(old, cur runtime.Object) []string {
+	was, _ := old.(*batchv1.Job)
+	is, _ := cur.(*batchv1.Job)
+	if is == nil {
+		is = was
+	}
+	key := is.Namespace + "/" + is.Name
+	if was != nil && cur != nil && was.Generation == is.Generation && (was.DeletionTimestamp == nil) == (is.DeletionTimestamp == nil) {
+		c.queue.AddAfter(key, gather)
+		return nil
+	}
+	return []string{key}
+}
+
+// podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as somebody may wait for the sum.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(kind.Kind)(old, cur)
+	c.note(keys, old, cur)
+	was, _ := old.(*corev1.Pod)
+	is, _ := cur.(*corev1.Pod)
+	if was != nil && is != nil && tracked(was) && !tracked(is) {
+		return keys
+	}
+	for _, key := range keys {
+		c.queue.AddAfter(key, gather)
+	}
+	return nil
+}
+
+// note meets what was expected.
+func (c *controller) note(keys []string, old, cur runtime.Object) {
 	o, _ := old.(*corev1.Pod)
 	p, _ := cur.(*corev1.Pod)
 	for _, key := range keys {
@@ -63,7 +98,6 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 			c.expect.Deleted(key, string(o.UID))
 		}
 	}
-	return keys
 }
 
 func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {

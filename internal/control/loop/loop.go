@@ -59,7 +59,7 @@ func NewQueue(name string, workers int, sync Sync) *Queue {
 	limits := workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second)
 	return &Queue{
 		name: name, sync: sync, workers: workers,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limits, workqueue.TypedRateLimitingQueueConfig[string]{Name: name}),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limits, workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: patient{}}),
 	}
 }
 
