@@ -64,7 +64,20 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require k8s.io/endpointslice v0.37.2 // indirect
+require (
+	github.com/clipperhouse/displaywidth v0.11.0 // indirect
+	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
+	github.com/fatih/color v1.19.0 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/mattn/go-runewidth v0.0.23 // indirect
+	github.com/olekukonko/cat v0.0.0-20250911104152-50322a0618f6 // indirect
+	github.com/olekukonko/errors v1.2.0 // indirect
+	github.com/olekukonko/ll v0.1.6 // indirect
+	github.com/olekukonko/tablewriter v1.1.4 // indirect
+	go.etcd.io/etcd/etcdutl/v3 v3.7.3 // indirect
+	k8s.io/endpointslice v0.37.2 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect

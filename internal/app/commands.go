@@ -18,6 +18,7 @@ func commands(io IO) []*cobra.Command {
 		newTrace(io),
 		newLint(io),
 		newImage(io),
+		newEtcd(io),
 		newClean(io),
 		newVersion(io),
 		program("kubectl", "Run kubectl, with the kubeconfig that `gantry up` wrote", "  gantry kubectl get pods -A"),

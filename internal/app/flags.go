@@ -29,7 +29,7 @@ type place struct {
 	cniConfDir  string
 	binDir      string
 	runtime     string
-	etcdServers []string
+	keeping
 	entrance
 	cri cri.Options // what the kubelet's configuration says of the runtime's sockets
 }
@@ -50,7 +50,7 @@ func (p *place) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get")
 	f.StringVar(&p.tokenFile, "token-auth-file", "", "file of static tokens: token,user,uid,\"group,…\" per line")
 	f.BoolVar(&p.anonymous, "anonymous-auth", false, "let requests without credentials through to authorization; default: only health checks")
-	f.StringSliceVar(&p.etcdServers, "etcd-servers", nil, "external etcd servers; none means etcd inside this process")
+	p.keeping.flags(f)
 }
 
 func (p *place) nodeFlags(f *pflag.FlagSet) {
@@ -95,6 +95,9 @@ func (p *place) complete() error {
 		if port.n < 0 || port.n > 65535 {
 			return usageError{fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n)}
 		}
+	}
+	if err := p.keeping.complete(); err != nil {
+		return err
 	}
 	return p.completeAddresses()
 }

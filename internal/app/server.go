@@ -81,7 +81,7 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 	c := apiserver.Config{
 		DataDir: p.dataDir,
 		Listen:  apiserver.Listen{Address: p.bindAddress, Port: p.securePort, Advertise: advertise},
-		Etcd:    store.Options{Servers: p.etcdServers},
+		Etcd:    p.etcd,
 		Files: apiserver.Files{
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
@@ -104,7 +104,7 @@ func (p *place) serverError(err error) error {
 	case errors.As(err, &port):
 		return withFix(fmt.Errorf("port %d on %s is taken", p.securePort, p.bindAddress), "stop the program that listens there (ss -ltnp names it), or choose another port with --secure-port")
 	case errors.As(err, &damaged):
-		return withFix(err, "restore a snapshot into %s, or start anew with another --data-dir", filepath.Join(p.dataDir, "etcd"))
+		return withFix(err, "restore a snapshot: gantry etcd snapshot restore FILE --data-dir %s; or start anew with another --data-dir", p.dataDir)
 	}
 	return err
 }

@@ -65,7 +65,9 @@ func config(dir, socket string, o Options) *embed.Config {
 	c.UnsafeNoFsync = o.NoFsync
 	// A single member has no slow follower to catch up: keep few raft entries in memory.
 	c.SnapshotCount, c.SnapshotCatchUpEntries = 2000, 200
-	c.QuotaBackendBytes = 8 << 30
+	if c.QuotaBackendBytes = o.Quota; o.Quota == 0 {
+		c.QuotaBackendBytes = 8 << 30
+	}
 	c.MaxRequestBytes = 3 << 20 // the API server's own limit on a request body
 	c.BootstrapDefragThresholdMegabytes = 100
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quiet())

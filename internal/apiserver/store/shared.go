@@ -39,7 +39,7 @@ func (s *Store) share(ctx context.Context, compact time.Duration) {
 	s.shared = &shared{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil)}
 	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, version{c.Client, s.Transport.ServerList}, storage.RequestWatchProgress)
-	c.KV = etcd3.NewETCDLatencyTracker(c.KV)
+	c.KV = telling{etcd3.NewETCDLatencyTracker(c.KV), s}
 }
 
 // version is the client under the name of its socket.
@@ -55,11 +55,13 @@ func (s *shared) close() {
 	_ = s.client.Close() // the process or the server ends with it
 }
 
-// Ping asks etcd for a key, as a health check.
+// Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the error is *Full or says what etcd said.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.embedded != nil {
-		_, err := s.shared.client.KV.Get(ctx, Prefix+"/health")
-		return err
+		if _, err := s.shared.client.KV.Get(ctx, Prefix+"/health"); err != nil {
+			return err
+		}
+		return s.alarmed()
 	}
 	c, err := s.Client()
 	if err != nil {

@@ -32,6 +32,8 @@ type Options struct {
 	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of them. 0 means 40 ms: half as many wake-ups when idle as
 	// with 20 ms, for the same time to start.
 	Tick time.Duration
+	// Quota is how large the database of the embedded etcd may become, in bytes, before writes are refused. 0 means 8 GiB, etcd's own advice.
+	Quota int64
 }
 
 // Store is an open store.
@@ -112,15 +114,23 @@ func (s *Store) Client() (*clientv3.Client, error) {
 }
 
 func dial(t storagebackend.TransportConfig) (*clientv3.Client, error) {
+	cfg, err := dialConfig(t)
+	if err != nil {
+		return nil, err
+	}
+	return clientv3.New(cfg)
+}
+
+func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
 	cfg := clientv3.Config{Endpoints: t.ServerList, DialTimeout: 5 * time.Second, Logger: quiet()}
 	if t.TrustedCAFile != "" || t.CertFile != "" {
 		tls, err := transport.TLSInfo{TrustedCAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}.ClientConfig()
 		if err != nil {
-			return nil, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files", err)
+			return cfg, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files", err)
 		}
 		cfg.TLS = tls
 	}
-	return clientv3.New(cfg)
+	return cfg, nil
 }
 
 // external checks that one of the servers answers and names them for the storage.

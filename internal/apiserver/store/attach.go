@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+// Missing says that there is no store in the directory.
+type Missing struct{ Dir string }
+
+func (e *Missing) Error() string {
+	return fmt.Sprintf("there is no store in %s: name the data directory of an instance that ran once, or the etcd servers", e.Dir)
+}
+
+// Attach reaches a store for maintenance: the external servers, the embedded etcd of a process that runs now, or, when none runs, the files,
+// which this process then serves to itself until Close. It never makes a store. Errors are those of Open, and *Missing.
+func Attach(ctx context.Context, o Options) (*Store, error) {
+	if len(o.Servers) > 0 {
+		return external(ctx, o)
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("store: directory %q: %w", o.Dir, err)
+	}
+	if !exists(filepath.Join(dir, "member")) {
+		return nil, &Missing{Dir: dir}
+	}
+	o.Dir = dir
+	s, err := Open(ctx, o)
+	var used *InUse
+	if !errors.As(err, &used) {
+		return s, err
+	}
+	socket, release, err := socketPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err = external(ctx, Options{Servers: []string{"unix://" + socket}})
+	if err != nil {
+		release()
+		return nil, err
+	}
+	s.release = release
+	return s, nil
+}
+
+// config of a client for one endpoint.
+func clientConfig(t storagebackend.TransportConfig, endpoint string) (clientv3.Config, error) {
+	t.ServerList = []string{endpoint}
+	return dialConfig(t)
+}

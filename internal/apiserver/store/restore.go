@@ -1,0 +1,128 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+)
+
+// RevisionBump is how far a restored store jumps ahead, so that no client that saw revisions after the snapshot takes an old state for a new one.
+// etcd's documentation advises 1e9 for Kubernetes.
+const RevisionBump = 1_000_000_000
+
+// BadSnapshot says that a file is not a whole snapshot.
+type BadSnapshot struct {
+	Path string
+	Err  error
+}
+
+func (e *BadSnapshot) Error() string {
+	return fmt.Sprintf("%s is not a sound snapshot (%v): take another one; a copied database file, which has no checksum, needs --skip-hash-check", e.Path, e.Err)
+}
+
+// Unwrap returns what the check said.
+func (e *BadSnapshot) Unwrap() error { return e.Err }
+
+// Snapshot describes a snapshot file. Size is bytes.
+type Snapshot struct {
+	Hash     string `json:"hash"`
+	Revision int64  `json:"revision"`
+	Keys     int    `json:"keys"`
+	Size     int64  `json:"size"`
+	Version  string `json:"version"` // of the etcd that wrote it
+}
+
+// Inspect checks a snapshot file and says what is in it.
+func Inspect(path string) (out Snapshot, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &BadSnapshot{path, fmt.Errorf("%v", r)}
+		}
+	}()
+	if _, err := os.Stat(path); err != nil {
+		return out, fmt.Errorf("snapshot: %w", err)
+	}
+	if err := readable(path); err != nil {
+		return out, &BadSnapshot{path, err}
+	}
+	st, err := snapshot.NewV3(quiet()).Status(path)
+	if err != nil {
+		return out, &BadSnapshot{path, err}
+	}
+	return Snapshot{Hash: fmt.Sprintf("%08x", st.Hash), Revision: st.Revision, Keys: st.TotalKey, Size: st.TotalSize, Version: st.Version}, nil
+}
+
+// Recovery says how to restore.
+type Recovery struct {
+	Snapshot      string
+	Dir           string // of the embedded etcd
+	SkipHashCheck bool   // the file has no checksum: it was copied, not saved
+	Now           time.Time
+}
+
+// Restore puts the state of a snapshot into the directory of an embedded etcd that does not run. What was there is kept beside it, and its path is
+// returned, empty when there was nothing. Nothing changes unless all is well. Errors are *InUse, *BadSnapshot or of the file system.
+func Restore(r Recovery) (kept string, err error) {
+	dir, err := filepath.Abs(r.Dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(r.Snapshot); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	fresh := filepath.Join(dir, "restoring")
+	if err := os.RemoveAll(fresh); err != nil { // of a restore that was interrupted
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	defer os.RemoveAll(fresh)
+	if err := unpack(r, fresh); err != nil {
+		return "", &BadSnapshot{r.Snapshot, err}
+	}
+	member := filepath.Join(dir, "member")
+	if exists(member) {
+		kept = filepath.Join(dir, "before-restore-"+r.Now.UTC().Format("20060102T150405Z"))
+		if err := os.Rename(member, kept); err != nil {
+			return "", fmt.Errorf("restore: set the present store aside: %w", err)
+		}
+	}
+	if err := os.Rename(filepath.Join(fresh, "member"), member); err != nil {
+		if kept != "" {
+			err = errors.Join(err, os.Rename(kept, member))
+		}
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	return kept, syncDir(dir)
+}
+
+func unpack(r Recovery, into string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	c := config(into, "", Options{})
+	return snapshot.NewV3(quiet()).Restore(snapshot.RestoreConfig{
+		SnapshotPath: r.Snapshot, Name: c.Name, OutputDataDir: into, PeerURLs: []string{c.AdvertisePeerUrls[0].String()}, InitialCluster: c.InitialCluster,
+		InitialClusterToken: c.InitialClusterToken, SkipHashCheck: r.SkipHashCheck, RevisionBump: RevisionBump, MarkCompacted: true,
+	})
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
