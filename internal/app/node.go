@@ -196,8 +196,8 @@ func (n *nodeRole) build() (*parts, error) {
 		Plugins:   n.plugins,
 		Resources: n.resources(tree),
 		Journal:   api.sink(),
-		Rules:     podRules(), Standalone: n.alone,
-		Ports: kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter, Sights: sights{tree, n.engine.registryDir()}},
+		Static:    kubelet.Static{Rules: podRules(), Alone: n.alone},
+		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter, Sights: sights{tree, n.engine.registryDir()}},
 	})
 	if err != nil {
 		return nil, err

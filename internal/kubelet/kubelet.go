@@ -31,21 +31,26 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Kubelet is one node's parts.
-type Kubelet struct {
-	o           Options
+// voice is how a kubelet tells events.
+type voice struct {
 	broadcaster record.EventBroadcaster // nil when Options.Recorder was given
 	recorder    record.EventRecorder
 	events      *events.Recorder
-	images      imageParts
-	node        *node
-	cluster     *podexec.APICluster
-	watcher     *observe.Watcher
-	users       *ledger.Ledger
-	statuses    *patch.Writer
-	mirrors     *mirror.Keeper
-	merge       *intake.Merge
-	stray       chan struct{} // a token: the runtime has something of a Pod nobody knows
+}
+
+// Kubelet is one node's parts.
+type Kubelet struct {
+	o Options
+	voice
+	images   imageParts
+	node     *node
+	cluster  *podexec.APICluster
+	watcher  *observe.Watcher
+	users    *ledger.Ledger
+	statuses *patch.Writer
+	mirrors  *mirror.Keeper
+	merge    *intake.Merge
+	stray    chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu      sync.Mutex
 	objects *objects.Cache // from Run on
@@ -75,7 +80,7 @@ func New(o Options) (*Kubelet, error) {
 	k.statuses = patch.New(o.Client, o.Journal)
 	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed, Listed: o.Ports.Meter.Listed, Connected: o.Ports.Meter.Connected})
 	to := mirror.Statuses(k.statuses)
-	if o.Standalone {
+	if o.Static.Alone {
 		to = silent{}
 	}
 	k.mirrors = mirror.New(mirror.Deps{Client: o.Client, Statuses: to, Node: k.node.known})

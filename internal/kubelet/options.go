@@ -41,8 +41,13 @@ type Options struct {
 	Recorder    record.EventRecorder // nil: events go to the API
 	Journal     journal.Sink         // nil: no journal
 	Plugins     credentials.Files    // of credential providers
-	Rules       static.Rules         // of the API for Pods; required when the configuration names static Pods
-	Standalone  bool                 // there is no API server: Client is never waited for
+	Static      Static
+}
+
+// Static is how Pods run that no API server gave out.
+type Static struct {
+	Rules static.Rules // of the API for Pods; required when the configuration names static Pods
+	Alone bool         // there is no API server: Client is never waited for
 }
 
 // Ports are the hands that app joins to the kubelet.
@@ -74,7 +79,7 @@ func (o *Options) complete() error {
 		return errors.New("kubelet: NodeName is missing")
 	case o.Runtime == nil || o.Images == nil:
 		return errors.New("kubelet: Runtime and Images are missing")
-	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.Rules.Default == nil || o.Rules.Validate == nil):
+	case o.Config != nil && o.Config.StaticPodPath+o.Config.StaticPodURL != "" && (o.Static.Rules.Default == nil || o.Static.Rules.Validate == nil):
 		return errors.New("kubelet: Rules are missing, which static Pods need")
 	case o.Ports.Cgroups == nil || o.Ports.Mounts == nil:
 		return errors.New("kubelet: Ports.Cgroups and Ports.Mounts are missing")

@@ -30,7 +30,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.join(ctx)
 	k.mu.Unlock()
 	if k.broadcaster != nil {
-		if k.o.Standalone {
+		if k.o.Static.Alone {
 			k.broadcaster.StartStructuredLogging(0)
 		} else {
 			k.broadcaster.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: k.o.Client.CoreV1().Events(v1.NamespaceAll)}, k.o.Config))
@@ -57,7 +57,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 
 // write starts what talks to the API; the function returned ends the writing of statuses, when all workers have ended.
 func (k *Kubelet) write(ctx context.Context) (stop func()) {
-	if k.o.Standalone {
+	if k.o.Static.Alone {
 		return func() {}
 	}
 	k.cluster.Start(ctx)

@@ -23,7 +23,7 @@ func (o *Options) sources() []string {
 	if o.Config.StaticPodURL != "" {
 		out = append(out, intake.HTTP)
 	}
-	if !o.Standalone {
+	if !o.Static.Alone {
 		out = append(out, intake.API)
 	}
 	return out
@@ -32,7 +32,7 @@ func (o *Options) sources() []string {
 // listen starts all sources, each in a goroutine of its own. Static Pods do not wait for an API server; Pods of the API wait until it has told of this node.
 func (k *Kubelet) listen(ctx context.Context, side func(func())) {
 	c := k.o.Config
-	s := intake.Static{To: k.merge, Node: k.o.NodeName, Rules: k.o.Rules, Tell: teller{k}}
+	s := intake.Static{To: k.merge, Node: k.o.NodeName, Rules: k.o.Static.Rules, Tell: teller{k}}
 	if c.StaticPodPath != "" {
 		files := s
 		files.Every = c.FileCheckFrequency.Duration
@@ -45,7 +45,7 @@ func (k *Kubelet) listen(ctx context.Context, side func(func())) {
 			intake.Ask(ctx, intake.URL{Address: c.StaticPodURL, Header: header(c.StaticPodURLHeader)}, url)
 		})
 	}
-	if k.o.Standalone {
+	if k.o.Static.Alone {
 		klog.FromContext(ctx).Info("Running without an API server: only static Pods are run", "staticPodPath", c.StaticPodPath, "staticPodURL", c.StaticPodURL)
 		return
 	}

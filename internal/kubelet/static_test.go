@@ -53,7 +53,7 @@ func live(t *testing.T, with func(*kubelet.Options)) (*rig, string) {
 		return false, nil, nil
 	})
 	r.with = func(o *kubelet.Options) {
-		o.Rules = rules
+		o.Static.Rules = rules
 		o.Config.StaticPodPath = dir
 		if with != nil {
 			with(o)
@@ -278,7 +278,7 @@ func TestPodsOfAURL(t *testing.T) {
 
 func TestWithoutAnAPIServer(t *testing.T) {
 	t.Parallel()
-	r, dir := live(t, func(o *kubelet.Options) { o.Standalone = true })
+	r, dir := live(t, func(o *kubelet.Options) { o.Static.Alone = true })
 	r.api.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		t.Errorf("asked for %s %s", a.GetVerb(), a.GetResource().Resource)
 		return true, nil, errors.New("nobody there")
