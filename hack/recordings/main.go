@@ -35,6 +35,7 @@ type options struct {
 	kubeconfig string
 	parallel   int
 	number     int
+	again      bool
 }
 
 func main() {
@@ -48,6 +49,7 @@ func main() {
 	flag.StringVar(&o.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (pods; default: where gantry is)")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "use this cluster instead of starting one (pods)")
 	flag.IntVar(&o.parallel, "parallel", 10, "cases at once (pods)")
+	flag.BoolVar(&o.again, "again", true, "live cases that differ a second time, fewer at once; the second time counts (pods)")
 	flag.IntVar(&o.number, "number", 1, "first of two numbers that tell this run's bridges and networks from other runs' on the machine (pods)")
 	flag.Parse()
 	var err error

@@ -56,6 +56,7 @@ type podReplay struct {
 
 	mu     sync.Mutex
 	report *replay.Report
+	later  []pods.Case // to be lived again
 }
 
 // on starts a cluster, runs cases at once and then one by one, and removes it.
@@ -69,43 +70,62 @@ func (r *podReplay) on(ctx context.Context, split bool, together, alone []pods.C
 			fmt.Fprintln(os.Stderr, "recordings:", err)
 		}
 	}()
-	slots := make(chan struct{}, r.options.parallel)
-	var wg sync.WaitGroup
-	for _, c := range together {
-		slots <- struct{}{}
-		wg.Go(func() {
-			r.one(ctx, p.cluster, c)
-			<-slots
-		})
+	r.atOnce(ctx, p.cluster, together, r.options.parallel, !r.options.again)
+	if again := r.later; len(again) > 0 {
+		r.later = nil
+		r.atOnce(ctx, p.cluster, again, max(r.options.parallel/3, 1), true)
 	}
-	wg.Wait()
 	if len(alone) > 0 && !split {
 		if err := addWidget(ctx, p.cluster); err != nil {
 			return err
 		}
 	}
 	for _, c := range alone {
-		r.one(ctx, p.cluster, c)
+		if !r.one(ctx, p.cluster, c, !r.options.again) && r.options.again {
+			r.later = nil
+			r.one(ctx, p.cluster, c, true)
+		}
 	}
 	return nil
 }
 
-// one lives a case and notes how equal it was.
-func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case) {
+// atOnce lives cases side by side.
+func (r *podReplay) atOnce(ctx context.Context, cluster *pods.Cluster, cases []pods.Case, parallel int, last bool) {
+	slots := make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for _, c := range cases {
+		slots <- struct{}{}
+		wg.Go(func() {
+			r.one(ctx, cluster, c, last)
+			<-slots
+		})
+	}
+	wg.Wait()
+}
+
+// one lives a case and tells whether it was equal, and notes how equal. One that was not is not noted but lived again later, unless this is its last time:
+// a busy machine delays some steps of a life more than others.
+func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case, last bool) (same bool) {
 	if ctx.Err() != nil {
-		return
+		return false
 	}
 	begin := time.Now()
 	got, err := pods.Run(ctx, cluster, &c)
 	diffs, near := pods.Judge(&c, got)
-	same := err == nil && len(diffs) == 0
+	same = err == nil && len(diffs) == 0
 	near = err == nil && near
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.report.Add(c.Area, same, near)
 	verdict := "same"
-	if !same {
+	if same || last {
+		r.report.Add(c.Area, same, near)
+	} else {
+		r.later = append(r.later, c)
+	}
+	if !same && last {
 		r.report.Explain(replay.Unequal{Name: c.Area + "/" + c.Name, Near: near, Err: err, Differences: diffs})
+	}
+	if !same {
 		verdict = fmt.Sprintf("%d differences", len(diffs))
 		if near {
 			verdict += ", same where clients look"
@@ -116,6 +136,7 @@ func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case)
 	}
 	fmt.Fprintf(os.Stderr, "%-52s %5.1f s  %s\n", c.Area+"/"+c.Name, time.Since(begin).Seconds(), verdict)
 	keep(filepath.Join(r.options.out, "recordings-pods", c.Name), got)
+	return same
 }
 
 // keep writes what was seen, for people who look into a difference.

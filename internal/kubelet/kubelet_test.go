@@ -461,7 +461,7 @@ func TestActiveDeadline(t *testing.T) {
 		if got.Status.Reason != "DeadlineExceeded" || got.Status.Message != "Pod was active on the node longer than the specified deadline" {
 			t.Errorf("%+v", got.Status)
 		}
-		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline") != 1 {
+		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline") != 3 {
 			t.Error(r.events.all())
 		}
 	})

@@ -13,15 +13,20 @@ import (
 // restart 10 s, then twice the one before up to 5 min; a container that ran for more than twice the longest wait starts over.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#how-pods-handle-problems-with-containers
 
-// Upstream's kubelet shows how a container has ended until it comes by again, mostly at the end of the back-off, and then for an instant the back-off. Here the
-// back-off is there for those who poll, too: in the last two seconds of the wait, and after 18 s of it.
+// Upstream's kubelet shows how a container has ended until it comes by again: when another container of the Pod starts or ends, else mostly at the end of the
+// back-off, and then for an instant the back-off. Here the back-off is there for those who poll, too: in the last two seconds of the wait, and after 18 s of it.
 const (
 	shownAtLeast = 2 * time.Second
 	shownAfter   = 18 * time.Second
 )
 
 // BackOffShown is when the status of c begins to show its back-off, which ends at the given time, in place of how it has ended.
-func BackOffShown(c *Container, until time.Time) time.Time {
+func BackOffShown(seen Observed, c *Container, until time.Time) time.Time {
+	for _, other := range seen.Containers {
+		if other.Name != c.Name && (other.Started.After(c.Finished) || other.Finished.After(c.Finished)) {
+			return c.Finished
+		}
+	}
 	shown := until.Add(-shownAtLeast)
 	if latest := c.Finished.Add(shownAfter); latest.Before(shown) {
 		shown = latest

@@ -246,7 +246,7 @@ func start(in In, p *Plan, m Member) {
 		}
 		if in.Now.Before(at) {
 			p.wake(at)
-			if shown := BackOffShown(c, at); in.Now.Before(shown) {
+			if shown := BackOffShown(in.Seen, c, at); in.Now.Before(shown) {
 				p.wake(shown)
 			}
 			p.Say = append(p.Say, in.backingOff(c, at))

@@ -87,7 +87,7 @@ func startOver(in In, p *Plan) bool {
 	}
 	if at, _ := in.Limits.next(by); in.Now.Before(at) {
 		p.wake(at)
-		if shown := BackOffShown(by, at); in.Now.Before(shown) {
+		if shown := BackOffShown(in.Seen, by, at); in.Now.Before(shown) {
 			p.wake(shown)
 		}
 		p.Say = append(p.Say, in.backingOff(by, at))

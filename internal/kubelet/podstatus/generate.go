@@ -232,7 +232,8 @@ func tried(in In) bool {
 	return len(in.Waiting) > 0 || slices.ContainsFunc(podplan.Members(in.Pod), func(m podplan.Member) bool { return in.begun(m.Name) != nil })
 }
 
-// podResources shows what the Pod as a whole was given: all of it as allocated, as resources only what its cgroup holds.
+// podResources shows what the Pod as a whole was given: all of it as allocated; as resources what it asks for, and once something of it has ended or was resized,
+// what its cgroup holds. So does upstream, which reads the cgroup with the first change after the start.
 func podResources(in In, s *v1.PodStatus) {
 	requests := resource.PodRequests(in.Pod, resource.PodResourcesOptions{ExcludeOverhead: true})
 	s.Resources = &v1.ResourceRequirements{}
@@ -241,8 +242,11 @@ func podResources(in In, s *v1.PodStatus) {
 		s.AllocatedResources = requests
 	}
 	real := in.Sizes.Applied.On(in.Pod)
-	s.Resources.Requests = inCgroup(resource.PodRequests(real, resource.PodResourcesOptions{ExcludeOverhead: true}))
-	s.Resources.Limits = inCgroup(resource.PodLimits(real, resource.PodResourcesOptions{ExcludeOverhead: true}))
+	s.Resources.Requests = resource.PodRequests(real, resource.PodResourcesOptions{ExcludeOverhead: true})
+	s.Resources.Limits = resource.PodLimits(real, resource.PodResourcesOptions{ExcludeOverhead: true})
+	if in.End != nil || slices.ContainsFunc(in.Seen.Containers, func(c podplan.Container) bool { return c.State == podplan.Exited }) {
+		s.Resources.Requests, s.Resources.Limits = inCgroup(s.Resources.Requests), inCgroup(s.Resources.Limits)
+	}
 }
 
 // inCgroup are those resources that cgroups account for: CPU, memory and huge pages; nil when there are none.

@@ -203,6 +203,11 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 	held := list(v1.ResourceCPU, v1.ResourceMemory, "hugepages-2Mi")
 	in.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
 	s := podstatus.Generate(in)
+	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: all, Limits: all}, s.Resources); diff != "" {
+		t.Error("until something has ended: " + diff)
+	}
+	in.End = &podplan.End{Cause: "deleted"}
+	s = podstatus.Generate(in)
 	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: held, Limits: held}, s.Resources); diff != "" {
 		t.Error(diff)
 	}

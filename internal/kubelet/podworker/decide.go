@@ -40,6 +40,7 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 	w.say(in, plan)
 	if plan.Done && !w.life.over {
 		w.life.over = true
+		w.overdue(in)
 		if in.Remove {
 			w.put(journal.Released{})
 			if !wish.Gone && in.Pod.DeletionTimestamp != nil {
@@ -90,12 +91,11 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 		f.StopAsked = in.Now
 		w.life.ends.self = end.Cause == podplan.Finished && !w.life.ends.last
 		w.put(journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
-		if end.Reason == podplan.DeadlineReason {
-			w.pool.d.Events.Deadline(in.Pod, end.Reason, end.Message)
-		}
+		w.overdue(*in)
 	}
 	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() {
 		f.AllStopped = in.Now
+		w.overdue(*in)
 		w.life.ends.late = endedByNode(*in) || w.life.ends.last
 		close(w.rest)
 		w.show(in.Pod)
@@ -103,6 +103,17 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 		w.pool.ringWaiting()
 	}
 	in.Facts = *f
+}
+
+// overdue tells that a Pod ends for its deadline; upstream tells it at each step of the end.
+func (w *worker) overdue(in podplan.In) {
+	s := in.Pod.Status
+	if (s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed) && s.Reason != podplan.DeadlineReason {
+		return // it had ended before
+	}
+	if end := podplan.Ending(in); end != nil && end.Reason == podplan.DeadlineReason && in.Pod.DeletionTimestamp == nil {
+		w.pool.d.Events.Deadline(in.Pod, end.Reason, end.Message)
+	}
 }
 
 // endedByNode tells whether a Pod whose work is done had sidecars that the kubelet stopped.

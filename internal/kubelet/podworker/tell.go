@@ -111,7 +111,7 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 // justEnded tells whether a container's end is to be shown before its back-off is.
 func justEnded(in podplan.In, b journal.BackingOff) bool {
 	c := in.Seen.Latest(b.Container)
-	return c != nil && in.Now.Before(podplan.BackOffShown(c, b.Until))
+	return c != nil && in.Now.Before(podplan.BackOffShown(in.Seen, c, b.Until))
 }
 
 func anyAlive(seen podplan.Observed) bool {
