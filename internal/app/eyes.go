@@ -132,20 +132,20 @@ func writeJSON(w io.Writer, v any) error {
 func newWhy(io IO) *cobra.Command {
 	e := &eye{out: io.Out}
 	c := &cobra.Command{
-		Use:     "why pod/NAME",
-		Short:   "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do",
-		Long:    "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by itself, and what a person can do.",
-		Example: "  gantry why pod/web\n  gantry why pod/web -n prod -o json",
-		Args:    exactlyOne("a Pod: pod/NAME"),
+		Use:   "why KIND/NAME",
+		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other objects, what holds them up",
+		Long: "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by itself, and what a person can do.\n" +
+			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its Pods or of their making; it also knows service, node and pvc.",
+		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1",
+		Args:    exactlyOne("an object: pod/NAME, deployment/NAME, …"),
 		RunE: func(c *cobra.Command, args []string) error {
-			in, err := e.gather(c.Context(), args[0])
+			a, now, err := e.answer(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			a := explain.Why(in)
 			switch e.output {
 			case "", "text":
-				return a.WriteText(e.out, in.Now)
+				return a.WriteText(e.out, now)
 			case "json":
 				return writeJSON(e.out, a)
 			}
@@ -228,9 +228,12 @@ func justPlaced(in *explain.In) bool {
 // around reads node and events of a Pod that is there.
 func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *explain.In) error {
 	if in.Pod == nil {
+		if explain.AsksAround(*in) {
+			in.Cluster = surroundings(ctx, client)
+		}
 		return nil
 	}
-	in.Cluster = surroundings(ctx, client)
+	in.Cluster, in.Around = surroundings(ctx, client), nearby(ctx, client, in.Ref.Namespace)
 	if node := in.Pod.Spec.NodeName; node != "" {
 		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err == nil {

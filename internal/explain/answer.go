@@ -22,6 +22,7 @@ type In struct {
 	Entries []journal.Entry
 	Events  []corev1.Event
 	Cluster *Cluster // what is around it; nil when the asker may not see it
+	Around  *Around  // of its namespace; nil when the asker may not see it
 }
 
 // Cluster is the world a Pod is placed in, as far as the asker may see it.
@@ -97,10 +98,13 @@ type cause struct {
 
 // causes in the order they are asked; the first answer wins, so the more final ones come first.
 var causes = []cause{
+	{"preempted", preempted},
 	{"gone", gone},
 	{"terminating", terminating},
 	{"ended", ended},
+	{"eviction", evictionRefused},
 	{"gated", gated},
+	{"gang", gang},
 	{"unscheduled", unscheduled},
 	{"node lost", nodeLost},
 	{"volume", volumeWaits},
@@ -109,9 +113,11 @@ var causes = []cause{
 	{"image", imageFails},
 	{"configuration", configFails},
 	{"crashing", crashing},
+	{"restarted", restarted},
 	{"initialising", initialising},
 	{"starting", starting},
 	{"not ready", notReady},
+	{"door", closedDoor},
 	{"ready", ready},
 }
 

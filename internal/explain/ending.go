@@ -144,7 +144,13 @@ func ended(in In) *Answer {
 		if c.status != nil && c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0 {
 			t := c.status.State.Terminated
 			a.Since = t.FinishedAt.Time
-			a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.", c.spec.Name, exit(c, t), p.Spec.RestartPolicy)
+			if m := hungry(in, c, t); m.is {
+				a.Cause = fmt.Sprintf("Container %s ended: %s. Restart policy %s does not start it again.", c.spec.Name, outOfMemory(in, c, t, m), p.Spec.RestartPolicy)
+				a.Facts = append(a.Facts, memoryFact(in, c)...)
+				a.Fixes = append(a.Fixes, memoryFixes(in, c, m)...)
+			} else {
+				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.", c.spec.Name, exit(c, t), p.Spec.RestartPolicy)
+			}
 			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 			return a
 		}

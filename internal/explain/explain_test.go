@@ -89,7 +89,7 @@ func TestWhy(t *testing.T) {
 		{"image not there", func(in *In) {
 			in.state(waiting("ImagePullBackOff", "Back-off pulling image"))
 			in.fact(9*time.Second, "kubelet", journal.PullFailed{Image: "registry.test/web:1.4.3", Reason: "ErrImagePull", Message: "registry.test/web:1.4.3: not found", RetryAt: t0.Add(11 * time.Second)})
-		}, "ImagePullBackOff", []string{"web:1.4.3", "not found", "next try in 11s", "correct the tag or push it"}, []string{"imagePullSecret"}},
+		}, "ImagePullBackOff", []string{"web:1.4.3", "not found", "next try in 11s", "correct the image's name or tag, or push it"}, []string{"imagePullSecret"}},
 		{"not allowed to pull", func(in *In) { in.state(waiting("ErrImagePull", "401 Unauthorized")) }, "ErrImagePull", []string{"imagePullSecret"}, []string{"correct the tag"}},
 		{"ConfigMap missing in a volume", func(in *In) {
 			in.fact(5*time.Second, "kubelet", journal.VolumeWaiting{Volume: "settings", Type: "configMap", Message: `MountVolume.SetUp failed for volume "settings" : configmap "settings" not found`})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -58,16 +59,60 @@ func crashing(in In) *Answer {
 			continue
 		}
 		a := &Answer{State: "CrashLoopBackOff", Since: t.FinishedAt.Time,
-			Cause: fmt.Sprintf("Container %s ends again and again: last with %s.", c.spec.Name, exit(c, t)),
 			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
-		if k, ok := killedByProbe(in, c); ok {
-			a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet again and again: %s. It last ended with exit code %d.", c.spec.Name, k, t.ExitCode)
-			a.Fixes = append(a.Fixes, Fix{Say: "mend what the probe asks for, or give the container longer (startupProbe, failureThreshold, timeoutSeconds)"})
-		}
+		howEnded(a, in, c, t)
 		if b.Until.After(in.Now) {
 			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes of running", ago(b.Until.Sub(in.Now)))
 		}
-		a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
+		return a
+	}
+	return nil
+}
+
+// howEnded gives the cause of a run's end: a probe, memory, or the program itself.
+func howEnded(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
+	again := ""
+	if c.status.RestartCount > 1 {
+		again = " again and again: last"
+	}
+	m := hungry(in, c, t)
+	k := killedByProbe(in, c, t)
+	switch {
+	case m.is:
+		a.Cause = fmt.Sprintf("Container %s ends%s: %s.", c.spec.Name, again, outOfMemory(in, c, t, m))
+		a.Facts = append(a.Facts, memoryFact(in, c)...)
+		a.Fixes = append(a.Fixes, memoryFixes(in, c, m)...)
+	case k.known:
+		byProbe(a, in, c, k)
+	default:
+		a.Cause = fmt.Sprintf("Container %s ends%s with %s.", c.spec.Name, again, exit(c, t))
+		if t.ExitCode == 137 {
+			a.Facts = append(a.Facts, memoryFact(in, c)...)
+		}
+	}
+	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
+}
+
+// restartCounts is how long a restarted container's last end is what is asked for.
+const restartCounts = 10 * time.Minute
+
+// restarted tells why a container that runs now was started again a short while ago.
+func restarted(in In) *Answer {
+	if in.Pod == nil || in.Pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for _, c := range containers(in.Pod) {
+		if c.status == nil || c.status.State.Running == nil || c.status.RestartCount == 0 || c.status.LastTerminationState.Terminated == nil {
+			continue
+		}
+		t := c.status.LastTerminationState.Terminated
+		if in.Now.Sub(t.FinishedAt.Time) > restartCounts || t.ExitCode == 0 && !killedByProbe(in, c, t).known {
+			continue
+		}
+		a := &Answer{State: "restarting", Since: t.FinishedAt.Time,
+			Facts: []string{fmt.Sprintf("%d restarts; the run before lasted %s, and it has run again for %s", c.status.RestartCount, ago(t.FinishedAt.Sub(t.StartedAt.Time)), ago(in.Now.Sub(c.status.State.Running.StartedAt.Time)))}}
+		howEnded(a, in, c, t)
+		a.Next = "the container runs; when it ends again it is started again, after pauses that grow to 5 minutes"
 		return a
 	}
 	return nil
@@ -86,21 +131,6 @@ func backingOff(in In, c container) (*corev1.ContainerStateTerminated, journal.B
 		return c.status.State.Terminated, b
 	}
 	return nil, b
-}
-
-// killedByProbe tells whether the kubelet itself ended the container's last run, and why.
-func killedByProbe(in In, c container) (string, bool) {
-	k, _, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
-	if !ok || !strings.Contains(k.Cause, "probe") {
-		return "", false
-	}
-	why := k.Cause
-	if p, _, ok := newest[journal.Probed](in, func(p journal.Probed) bool {
-		return p.Container == c.spec.Name && p.Result == "failure" && p.Probe != "readiness"
-	}); ok {
-		why += ": " + p.Message
-	}
-	return why, true
 }
 
 func notReady(in In) *Answer {
@@ -125,10 +155,11 @@ func notReady(in In) *Answer {
 			return a
 		}
 		if pr, at, ok := newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" }); ok && pr.Result != "success" {
-			a.Cause = fmt.Sprintf("The %s probe of container %s fails: %s.", pr.Probe, c.spec.Name, strings.TrimSuffix(pr.Message, "."))
-			a.Facts = []string{fmt.Sprintf("%d failures in a row, the last %s ago", pr.Count, ago(in.Now.Sub(at)))}
+			w := investigate(in, c.spec, heard(in, pr))
+			a.Cause = fmt.Sprintf("The Pod runs but is not ready: the %s probe of container %s %s.", pr.Probe, c.spec.Name, w.text)
+			a.Facts = []string{fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count, ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, "."))}
 			a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
-			a.Fixes = []Fix{do("compare the probe's port and path with where the program listens", fmt.Sprintf("kubectl -n %s logs %s -c %s", p.Namespace, p.Name, c.spec.Name))}
+			a.Fixes = append(append(w.fixes, w.look...), logsOf(in, c.spec.Name))
 			return a
 		}
 		a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.", c.spec.Name)
@@ -159,7 +190,7 @@ func ready(in In) *Answer {
 		a.Since = c.LastTransitionTime.Time
 	}
 	ruled, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
-	if !ok {
+	if !ok || len(ruled.Scores) < 2 && len(ruled.Refusals) == 0 {
 		return a
 	}
 	if text := won(in, ruled); text != "" {

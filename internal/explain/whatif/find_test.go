@@ -50,7 +50,9 @@ func judges(t interface {
 }
 
 func TestFindTheSmallestChanges(t *testing.T) {
-	taint := func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "team", Value: "a", Effect: v1.TaintEffectNoSchedule}} }
+	taint := func(n *v1.Node) {
+		n.Spec.Taints = []v1.Taint{{Key: "team", Value: "a", Effect: v1.TaintEffectNoSchedule}}
+	}
 	cordon := func(n *v1.Node) { n.Spec.Unschedulable = true }
 	ssd := func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
 	for _, c := range []struct {

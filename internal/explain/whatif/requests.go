@@ -276,7 +276,9 @@ func roomForPods(_ state, r journal.NodeRefusal) []change {
 	x := r.Short[0]
 	return []change{{kind: "node", say: fmt.Sprintf("let the kubelet of %s take %d Pods (maxPods: %d in its configuration)", r.Node, x.Used+1, x.Used+1), cost: 3,
 		world: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
-			return editNode(w, r.Node, func(n *v1.Node) { n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(x.Used+1, resource.DecimalSI) })
+			return editNode(w, r.Node, func(n *v1.Node) {
+				n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(x.Used+1, resource.DecimalSI)
+			})
 		}}}
 }
 

@@ -46,7 +46,7 @@ func ask(ctx context.Context, o Options, f Fixture) (s Score, err error) {
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.Run(ctx, f.Setup); err != nil {
-		return s, err
+		return s, fmt.Errorf("%w\n%s", err, tail(w.Output("up")))
 	}
 	a, err := w.Ask(ctx)
 	if err != nil {

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/kubelet/image"
+)
+
+// nearby reads what a Pod's namespace holds, each kind as far as the asker may see it. Of Secrets only names, keys and registries are kept.
+func nearby(ctx context.Context, client kubernetes.Interface, namespace string) *explain.Around {
+	a := &explain.Around{Ready: map[string]int{}, Values: map[string]string{}}
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	if list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, all); err == nil {
+		a.ConfigMaps = map[string][]string{}
+		for _, m := range list.Items {
+			a.ConfigMaps[m.Name] = []string{}
+			for k, v := range m.Data {
+				a.ConfigMaps[m.Name] = append(a.ConfigMaps[m.Name], k)
+				a.Values[m.Name+"/"+k] = v
+			}
+			for k := range m.BinaryData {
+				a.ConfigMaps[m.Name] = append(a.ConfigMaps[m.Name], k)
+			}
+		}
+	}
+	if list, err := client.CoreV1().Secrets(namespace).List(ctx, all); err == nil {
+		a.Secrets, a.Registries = map[string][]string{}, map[string][]string{}
+		for i := range list.Items {
+			s := &list.Items[i]
+			a.Secrets[s.Name] = []string{}
+			for k := range s.Data {
+				a.Secrets[s.Name] = append(a.Secrets[s.Name], k)
+			}
+			if hosts, err := image.Registries(s); err == nil {
+				a.Registries[s.Name] = hosts
+			}
+		}
+	}
+	if list, err := client.CoreV1().Services(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Services = append(a.Services, &list.Items[i])
+		}
+	}
+	if list, err := client.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Budgets = append(a.Budgets, &list.Items[i])
+		}
+	}
+	if list, err := client.DiscoveryV1().EndpointSlices(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Ready[list.Items[i].Labels[discoveryv1.LabelServiceName]] += readyIn(&list.Items[i])
+		}
+	}
+	return a
+}
+
+func readyIn(s *discoveryv1.EndpointSlice) int {
+	n := 0
+	for _, e := range s.Endpoints {
+		if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,149 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
+)
+
+// gang tells of a Pod that could be placed by itself but whose group cannot: it waits at Permit for the others, or was turned back with them.
+func gang(in In) *Answer {
+	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 || coscheduling.Of(in.Pod) == "" || in.Cluster == nil {
+		return nil
+	}
+	word, since, ok := groupWord(in)
+	if !ok {
+		return nil
+	}
+	group := coscheduling.Of(in.Pod)
+	a := &Answer{State: "Pending", Since: since}
+	if strings.Contains(word, coscheduling.NoGroup) {
+		a.Cause = fmt.Sprintf("The Pod's label %s names the PodGroup %s, which does not exist in namespace %s: Coscheduling turns the Pod away at Permit.", coscheduling.Label, group, in.Pod.Namespace)
+		a.Fixes = []Fix{do("make the PodGroup "+group+", or take the label off the Pod's manifest", fmt.Sprintf("kubectl -n %s label pod %s %s-", in.Pod.Namespace, in.Pod.Name, coscheduling.Label))}
+		return a
+	}
+	members, bound := membersOf(in)
+	least, known := minimum(in)
+	if !known {
+		least = len(members) + bound
+	}
+	if len(members)+bound < least {
+		a.Cause = fmt.Sprintf("The Pod is a member of the group %s, which Coscheduling places only with %d members at once, and only %d of its Pods exist.", group, least, len(members)+bound)
+		a.Fixes = append(says(fmt.Sprintf("create the %d members that are missing, with the label %s=%s", least-len(members)-bound, coscheduling.Label, group)), lowerMinimum(in, group, len(members)+bound))
+		return a
+	}
+	return short(a, in, members[:min(len(members), max(least-bound, 0))], least)
+}
+
+// groupWord is what Coscheduling said last about the Pod, when its word is what holds it.
+func groupWord(in In) (string, time.Time, bool) {
+	for _, e := range slices.Backward(in.Entries) {
+		switch f := e.Fact.(type) {
+		case journal.Waiting:
+			return f.For, e.At, strings.Contains(f.For, coscheduling.Name)
+		case journal.BindFailed:
+			return f.Error, e.At, f.Plugin == coscheduling.Name
+		case journal.Ruled:
+			if f.Winner == "" {
+				return f.Message, e.At, f.By == coscheduling.Name || strings.Contains(f.Message, "PodGroup")
+			}
+		}
+	}
+	return "", time.Time{}, false
+}
+
+// minimum is minMember, as Coscheduling named it.
+func minimum(in In) (int, bool) {
+	for _, e := range slices.Backward(in.Entries) {
+		text := ""
+		switch f := e.Fact.(type) {
+		case journal.Waiting:
+			text = f.For
+		case journal.Ruled:
+			text = f.Message
+		}
+		if n, ok := coscheduling.Minimum(text); ok {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// membersOf lists the members of the Pod's group that have no node, the Pod first and then the oldest, and counts those that have one.
+func membersOf(in In) (waiting []*corev1.Pod, bound int) {
+	for _, p := range in.Cluster.Pods {
+		switch {
+		case p.Namespace != in.Pod.Namespace || coscheduling.Of(p) != coscheduling.Of(in.Pod) || pod.IsTerminal(p) || p.DeletionTimestamp != nil:
+		case p.Spec.NodeName != "":
+			bound++
+		default:
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(first(b.UID == in.Pod.UID)-first(a.UID == in.Pod.UID), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return waiting, bound
+}
+
+func first(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// short places the members in thought and tells how many have a place, and what the next one lacks.
+func short(a *Answer, in In, members []*corev1.Pod, least int) *Answer {
+	if in.Cluster.Judges == nil || len(members) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), thinking)
+	defer cancel()
+	w := in.what()
+	g, err := whatif.Together(ctx, w, members)
+	if err != nil || g.Stuck == nil || g.On[in.Pod.Name] == "" { // the Pod itself fits nowhere: that is its own matter
+		return nil
+	}
+	group := coscheduling.Of(in.Pod)
+	bound := least - len(members)
+	var have []string
+	for _, m := range members {
+		if n := g.On[m.Name]; n != "" {
+			have = append(have, m.Name+" on "+n)
+		}
+	}
+	slices.SortStableFunc(g.Refusals, nearer)
+	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, which needs %d members at once: only %d can be placed.", g.On[in.Pod.Name], group, least, bound+len(g.On))
+	if len(g.Refusals) > 0 {
+		a.Cause += fmt.Sprintf(" The next one, %s, fits on no node then: %s.", g.Stuck.Name, phrase(g.Refusals[0], in))
+	}
+	a.Facts = append(a.Facts, "as it could be now: "+strings.Join(have, ", "))
+	for i, r := range g.Refusals {
+		if i == mostNodes {
+			break
+		}
+		a.Facts = append(a.Facts, g.Stuck.Name+": "+phrase(r, in))
+	}
+	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again when something changes that can help"
+	for _, r := range whatif.Complete(ctx, w, members, g) {
+		a.Fixes = append(a.Fixes, Fix{Say: r.Say, Run: r.Run, Proven: true})
+	}
+	a.Fixes = append(a.Fixes, lowerMinimum(in, group, bound+len(g.On)))
+	return a
+}
+
+func lowerMinimum(in In, group string, to int) Fix {
+	return do(fmt.Sprintf("lower minMember of the group to %d, if its work can be done by so many", to),
+		fmt.Sprintf(`kubectl -n %s patch podgroups.scheduling.x-k8s.io %s --type=merge -p '{"spec":{"minMember":%d}}'`, in.Pod.Namespace, group, to))
+}

@@ -1,0 +1,171 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// templateOf is the Pod template of an object.
+func templateOf(o runtime.Object) *corev1.PodTemplateSpec {
+	switch x := o.(type) {
+	case *appsv1.Deployment:
+		return &x.Spec.Template
+	case *appsv1.ReplicaSet:
+		return &x.Spec.Template
+	case *appsv1.StatefulSet:
+		return &x.Spec.Template
+	case *appsv1.DaemonSet:
+		return &x.Spec.Template
+	case *batchv1.Job:
+		return &x.Spec.Template
+	}
+	return nil
+}
+
+func (s Subject) job(a *Answer, j *batchv1.Job) {
+	a.State = "running"
+	for _, c := range j.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobComplete:
+			a.State, a.Since, a.Cause = "Complete", c.LastTransitionTime.Time, "The Job has done what it should."
+			return
+		case batchv1.JobFailed, batchv1.JobFailureTarget:
+			a.State, a.Since = "Failed", c.LastTransitionTime.Time
+			a.Cause = fmt.Sprintf("The Job failed (%s): %s.", c.Reason, strings.TrimSuffix(c.Message, "."))
+			s.failures(a, j)
+			return
+		case batchv1.JobSuspended:
+			a.State, a.Since, a.Cause = "suspended", c.LastTransitionTime.Time, "The Job is suspended: it has no Pods until somebody lets it go on."
+			a.Fixes = []Fix{do("let it go on", fmt.Sprintf(`kubectl -n %s patch job %s --type=merge -p '{"spec":{"suspend":false}}'`, s.Namespace, s.Name))}
+			return
+		}
+	}
+	if s.ignored(a, j) {
+		return
+	}
+	switch {
+	case s.Worst != nil:
+		w := Why(*s.Worst)
+		a.Since, a.Next = w.Since, w.Next
+		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s", j.Status.Succeeded, j.Status.Failed, backoffLimit(j.Spec.BackoffLimit), s.Worst.Ref.Name, w.State, w.Cause)
+		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
+	case len(s.Pods) == 0:
+		if e := s.newestEvent("FailedCreate"); e != nil {
+			a.State = "without Pods"
+			s.noPods(a, e.Message, &j.Spec.Template)
+			return
+		}
+		a.Cause = "It has no Pods yet."
+	default:
+		a.Cause = fmt.Sprintf("Its Pods run: %d at work, %d succeeded, %d failed.", j.Status.Active, j.Status.Succeeded, j.Status.Failed)
+	}
+}
+
+// backoffLimit is a Job's backoffLimit; 6 when none is given.
+func backoffLimit(n *int32) int32 {
+	if n == nil {
+		return 6
+	}
+	return *n
+}
+
+// failures adds how its Pods ended.
+func (s Subject) failures(a *Answer, j *batchv1.Job) {
+	if s.Worst == nil {
+		return
+	}
+	w := Why(*s.Worst)
+	a.Cause += fmt.Sprintf(" Pod %s is %s: %s", s.Worst.Ref.Name, w.State, w.Cause)
+	a.Facts = append(append(a.Facts, fmt.Sprintf("%d failed, backoffLimit %d", j.Status.Failed, backoffLimit(j.Spec.BackoffLimit))), w.Facts...)
+	a.Fixes = append(a.Fixes, w.Fixes...)
+}
+
+// ignored is a Job whose failure policy ignores how its Pods fail, so that it goes on for ever.
+func (s Subject) ignored(a *Answer, j *batchv1.Job) bool {
+	if j.Spec.PodFailurePolicy == nil {
+		return false
+	}
+	count := map[int]int{}
+	var example [2]string // Pod and container
+	var how *corev1.ContainerStateTerminated
+	var failing container
+	for _, p := range s.Pods {
+		if p.Status.Phase != corev1.PodFailed {
+			continue
+		}
+		for i, r := range j.Spec.PodFailurePolicy.Rules {
+			c, t, ok := meets(r, p)
+			if !ok {
+				continue
+			}
+			if count[i]++; r.Action == batchv1.PodFailurePolicyActionIgnore && t != nil {
+				how, failing, example = t, c, [2]string{p.Name, c.spec.Name}
+			}
+			break
+		}
+	}
+	for i, r := range j.Spec.PodFailurePolicy.Rules {
+		if r.Action != batchv1.PodFailurePolicyActionIgnore || count[i] < 2 || how == nil || r.OnExitCodes == nil {
+			continue
+		}
+		limit := backoffLimit(j.Spec.BackoffLimit)
+		why := fmt.Sprintf("exit code %d (%s)", how.ExitCode, how.Reason)
+		if s.Worst != nil {
+			if m := hungry(*s.Worst, failing, how); m.is {
+				why = fmt.Sprintf("exit code %d, the kernel killed it for memory (%s), limit %s", how.ExitCode, how.Reason, mib(m.limit))
+				a.Fixes = append(a.Fixes, memoryFixes(*s.Worst, failing, m)...)
+			}
+		}
+		a.State = "going on for ever"
+		a.Cause = fmt.Sprintf("The Job never ends: each Pod fails (container %s of %s: %s), and rule %d of its podFailurePolicy says Ignore to exit code %s, so these failures do not count and backoffLimit %d is never used up: %d failed Pods are there, %d count. A new Pod follows each.",
+			example[1], example[0], why, i, codes(r), limit, count[i], j.Status.Failed)
+		a.Next = "another Pod is made, with growing pauses, for ever"
+		a.Fixes = append(a.Fixes, do("or ignore disruptions only: then these failures count, and the Job fails when there are more than backoffLimit", jobAnew(s.Namespace, s.Name,
+			`"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}]}`)))
+		return true
+	}
+	return false
+}
+
+func codes(r batchv1.PodFailurePolicyRule) string {
+	var out []string
+	for _, v := range r.OnExitCodes.Values {
+		out = append(out, fmt.Sprint(v))
+	}
+	if r.OnExitCodes.Operator == batchv1.PodFailurePolicyOnExitCodesOpNotIn {
+		return "other than " + several(out)
+	}
+	return several(out)
+}
+
+// meets tells whether a failed Pod meets a rule, and by which container's end.
+func meets(r batchv1.PodFailurePolicyRule, p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
+	if r.OnExitCodes == nil {
+		for _, want := range r.OnPodConditions {
+			if have := condition(p, want.Type); have != nil && have.Status == want.Status {
+				return c, nil, true
+			}
+		}
+		return c, nil, false
+	}
+	for _, c := range containers(p) {
+		if c.status == nil || c.status.State.Terminated == nil || r.OnExitCodes.ContainerName != nil && *r.OnExitCodes.ContainerName != c.spec.Name {
+			continue
+		}
+		t := c.status.State.Terminated
+		in := slices.Contains(r.OnExitCodes.Values, t.ExitCode)
+		if t.ExitCode != 0 && in == (r.OnExitCodes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
+			return c, t, true
+		}
+	}
+	return c, nil, false
+}

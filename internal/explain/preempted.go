@@ -1,0 +1,117 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// preempted tells of a Pod that had to leave its node for one of higher priority.
+func preempted(in In) *Answer {
+	if in.Pod != nil && in.Pod.DeletionTimestamp == nil {
+		return nil
+	}
+	f, at, ok := newest[journal.Preempted](in, nil)
+	if !ok {
+		return nil
+	}
+	a := &Answer{State: "gone: preempted", Since: at}
+	if in.Pod != nil {
+		a.State = "Terminating: preempted"
+		if t := terminating(in); t != nil {
+			a.Next = t.Cause
+			a.Facts = append(a.Facts, t.Facts...)
+		}
+	}
+	namespace, name, _ := strings.Cut(f.By, "/")
+	who := name
+	if namespace != in.Ref.Namespace {
+		who = f.By
+	}
+	a.Cause = fmt.Sprintf("The Pod (%s, priority %d) was preempted by the scheduler for %s (priority %d)", in.Ref.Name, f.Own, who, f.Priority)
+	var wants []string
+	for _, x := range f.Short {
+		wants = append(wants, fmt.Sprintf("%s of %s where %s of %s were free", amount(x.Resource, x.Asked), x.Resource, amount(x.Resource, max(x.Available-x.Used, 0)), amount(x.Resource, x.Available)))
+	}
+	if len(wants) > 0 {
+		a.Cause += fmt.Sprintf(", which wanted %s on %s.", strings.Join(wants, " and "), f.Node)
+	} else {
+		a.Cause += fmt.Sprintf(", which fits on %s only without it.", f.Node)
+	}
+	a.Cause += overruled(f)
+	a.Facts = append(a.Facts, f.Line())
+	if f.Victims > 1 {
+		a.Facts = append(a.Facts, fmt.Sprintf("%d Pods had to leave %s together", f.Victims, f.Node))
+	}
+	a.Fixes = keep(in, f)
+	return a
+}
+
+// overruled tells which budgets stood against it and why they did not help.
+func overruled(f journal.Preempted) string {
+	if len(f.Budgets) == 0 {
+		return ""
+	}
+	var budgets []string
+	for _, b := range f.Budgets {
+		budgets = append(budgets, fmt.Sprintf("%s allowed %d disruptions", b.Name, b.Allowed))
+	}
+	s := fmt.Sprintf(" Its PodDisruptionBudget %s, but that is best effort for preemption, which only tries to keep budgets", strings.Join(budgets, " and "))
+	if f.Candidates <= 1 {
+		return s + fmt.Sprintf(": %s was the only candidate.", f.Node)
+	}
+	return s + fmt.Sprintf(": none of the %d candidate nodes would have done less harm.", f.Candidates)
+}
+
+// keep is what would have let the Pod stay.
+func keep(in In, f journal.Preempted) []Fix {
+	namespace, name, _ := strings.Cut(f.By, "/")
+	class := classOf(in, f)
+	equal := fmt.Sprintf("give the Pod a priority of at least %d in its manifest: equal priority is never preempted", f.Priority)
+	if class != "" {
+		equal = fmt.Sprintf("give the Pod the class %s in its manifest (priorityClassName: %s, priority %d): equal priority is never preempted", class, class, f.Priority)
+	}
+	fixes := says(equal + "; then make it anew")
+	if p := in.Cluster.pod(namespace, name); p != nil {
+		if r, ok := whatif.AskLess(p, f.Short); ok {
+			fixes = append(fixes, Fix{Say: r.Say + " in " + name + ": it then fits beside this Pod, which is to be made anew", Run: r.Run})
+		}
+	} else if len(f.Short) > 0 {
+		x := f.Short[0]
+		fixes = append(fixes, says(fmt.Sprintf("let %s ask for %s of %s, which was free", name, amount(x.Resource, max(x.Available-x.Used, 0)), x.Resource))...)
+	}
+	if class != "" {
+		fixes = append(fixes, do(fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking it; Pods made before keep theirs", class),
+			fmt.Sprintf(`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p '{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)))
+	}
+	return fixes
+}
+
+// classOf is the preemptor's class; a class that others may not use for their Pods is not named.
+func classOf(in In, f journal.Preempted) string {
+	if f.Class != "" {
+		return f.Class
+	}
+	var c *schedulingv1.PriorityClass
+	if in.Cluster != nil {
+		for _, other := range in.Cluster.Classes {
+			if other.Value == f.Priority && (c == nil || other.Name < c.Name) {
+				c = other
+			}
+		}
+	}
+	if c == nil {
+		return ""
+	}
+	return c.Name
+}
+
+// AsksAround tells whether an answer about a Pod that is gone needs the objects around it.
+func AsksAround(in In) bool {
+	_, _, ok := newest[journal.Preempted](in, nil)
+	return ok
+}

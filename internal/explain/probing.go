@@ -1,0 +1,261 @@
+package explain
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// trouble is a probe that fails, in words, and what can be done.
+type trouble struct {
+	text  string // what it asks and what comes back, without the container's name
+	fixes []Fix
+	look  []Fix // what shows more, and changes nothing
+}
+
+// probeOf is a container's probe of a kind as the journal names it.
+func probeOf(c *corev1.Container, kind string) *corev1.Probe {
+	switch kind {
+	case "liveness":
+		return c.LivenessProbe
+	case "startup":
+		return c.StartupProbe
+	}
+	return c.ReadinessProbe
+}
+
+// investigate says what is wrong with a failing probe.
+func investigate(in In, c *corev1.Container, f journal.Probed) trouble {
+	p := probeOf(c, f.Probe)
+	said := strings.TrimSuffix(strings.TrimSpace(f.Message), ".")
+	t := trouble{text: "fails: " + said}
+	if p == nil {
+		return t
+	}
+	port, networked := probePort(c, p)
+	low := strings.ToLower(said)
+	switch {
+	case p.Exec != nil:
+		t.text = fmt.Sprintf("runs %s, which fails: %s", strings.Join(p.Exec.Command, " "), said)
+		t.look = []Fix{do("run the probe's command by hand", fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name, strings.Join(p.Exec.Command, " ")))}
+	case networked && strings.Contains(low, "connection refused"):
+		t = wrongDoor(in, c, f, port)
+	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
+		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port, strings.TrimPrefix(said, "HTTP probe failed with "))
+		t.fixes = says("correct the probe's path, or what the program answers there")
+	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"), strings.Contains(low, "timed out"):
+		t.text = fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, said)
+		t.fixes = []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", 5*max(p.TimeoutSeconds, 1)), func(x *corev1.Probe) { x.TimeoutSeconds = 5 * max(x.TimeoutSeconds, 1) })}
+	}
+	return t
+}
+
+// heard gives a failure the sockets that were seen at the newest one that tells them.
+func heard(in In, f journal.Probed) journal.Probed {
+	if f.Listening == nil {
+		if with, _, ok := newest[journal.Probed](in, func(p journal.Probed) bool {
+			return p.Container == f.Container && p.Probe == f.Probe && p.Listening != nil
+		}); ok {
+			f.Listening = with.Listening
+		}
+	}
+	return f
+}
+
+// wrongDoor is a probe of a port where nothing listens.
+func wrongDoor(in In, c *corev1.Container, f journal.Probed, port int) trouble {
+	t := trouble{text: fmt.Sprintf("asks port %d, where nothing listens (connection refused)", port)}
+	var open, local []string
+	for _, s := range f.Listening {
+		host, p, err := net.SplitHostPort(s)
+		switch {
+		case err != nil:
+		case p == strconv.Itoa(port):
+			local = append(local, s)
+		case host == "127.0.0.1" || host == "::1":
+		default:
+			open = append(open, p)
+		}
+	}
+	slices.Sort(open)
+	open = slices.Compact(open)
+	switch {
+	case len(local) > 0:
+		t.text = fmt.Sprintf("asks port %d on the Pod's address (connection refused), and the process listens on %s only", port, several(local))
+		t.fixes = says("let the program listen on every address (0.0.0.0)")
+		return t
+	case len(open) > 0:
+		t.text += "; the Pod's processes listen on " + several(open)
+	case f.Listening != nil:
+		t.text += "; the Pod's processes listen on no port that can be reached"
+	}
+	for _, p := range preferred(c, open) {
+		n, err := strconv.Atoi(p)
+		if err != nil {
+			continue
+		}
+		t.fixes = append(t.fixes, editedProbe(in, f, fmt.Sprintf("probe port %d instead of %d", n, port), func(x *corev1.Probe) { setPort(x, n) }))
+	}
+	if len(t.fixes) == 0 {
+		t.look = []Fix{do("compare the probe's port and path with where the program listens", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
+	}
+	return t
+}
+
+// preferred puts the ports that the container declares first.
+func preferred(c *corev1.Container, ports []string) []string {
+	declared := func(p string) bool {
+		return slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool { return strconv.Itoa(int(x.ContainerPort)) == p })
+	}
+	out := slices.Clone(ports)
+	slices.SortStableFunc(out, func(a, b string) int {
+		switch {
+		case declared(a) && !declared(b):
+			return -1
+		case declared(b) && !declared(a):
+			return 1
+		}
+		return 0
+	})
+	return out[:min(2, len(out))]
+}
+
+// probePort is the number of the port a network probe asks.
+func probePort(c *corev1.Container, p *corev1.Probe) (int, bool) {
+	var port intstr.IntOrString
+	switch {
+	case p.HTTPGet != nil:
+		port = p.HTTPGet.Port
+	case p.TCPSocket != nil:
+		port = p.TCPSocket.Port
+	case p.GRPC != nil:
+		return int(p.GRPC.Port), true
+	default:
+		return 0, false
+	}
+	if port.Type == intstr.Int {
+		return port.IntValue(), true
+	}
+	for _, x := range c.Ports {
+		if x.Name == port.StrVal {
+			return int(x.ContainerPort), true
+		}
+	}
+	return 0, false
+}
+
+func setPort(p *corev1.Probe, n int) {
+	switch {
+	case p.HTTPGet != nil:
+		p.HTTPGet.Port = intstr.FromInt(n)
+	case p.TCPSocket != nil:
+		p.TCPSocket.Port = intstr.FromInt(n)
+	case p.GRPC != nil:
+		p.GRPC.Port = int32(n)
+	}
+}
+
+// editedProbe changes the probe that f tells of.
+func editedProbe(in In, f journal.Probed, say string, change func(*corev1.Probe)) Fix {
+	return editedContainer(in, f.Container, say, func(c *corev1.Container) {
+		if p := probeOf(c, f.Probe); p != nil {
+			change(p)
+		}
+	})
+}
+
+// killed is a container that the kubelet ended because of a probe.
+type killed struct {
+	probe  journal.Probed
+	grace  int64
+	code   int32
+	forced bool // it did not end on TERM
+	known  bool
+}
+
+// killedByProbe tells whether the kubelet itself ended the container's last run, and why.
+func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) killed {
+	k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
+	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) || at.After(t.FinishedAt.Add(secondsOf(1))) {
+		return killed{}
+	}
+	kind := "liveness"
+	if strings.Contains(k.Cause, "startup") {
+		kind = "startup"
+	}
+	out := killed{grace: k.Grace, known: true, probe: journal.Probed{Container: c.spec.Name, Probe: kind}}
+	for _, e := range in.Entries {
+		if f, ok := e.Fact.(journal.Probed); ok && f.Container == c.spec.Name && f.Probe == kind && f.Result == "failure" && !e.At.After(at) {
+			out.probe = f
+		}
+	}
+	out.code, out.forced = t.ExitCode, t.ExitCode == 137
+	return out
+}
+
+// byProbe words how a probe ended a container, and what can be done: the fault of the probe's target first, then more time, then no probe.
+func byProbe(a *Answer, in In, c container, k killed) {
+	w := investigate(in, c.spec, heard(in, k.probe))
+	p := probeOf(c.spec, k.probe.Probe)
+	times := ""
+	if k.probe.Threshold > 0 {
+		times = fmt.Sprintf(" It failed %d times in a row", k.probe.Threshold)
+	} else if p != nil {
+		times = fmt.Sprintf(" It failed %d times in a row", p.FailureThreshold)
+	}
+	a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet (%s probe failed): its %s probe %s.%s, so the kubelet asked the process to end", c.spec.Name, k.probe.Probe, k.probe.Probe, w.text, times)
+	if k.forced {
+		a.Cause += fmt.Sprintf("; it ignored TERM, and after the grace period of %ds it was killed (exit code %d).", k.grace, k.code)
+	} else {
+		a.Cause += fmt.Sprintf("; it ended with exit code %d.", k.code)
+	}
+	a.Facts = append(a.Facts, memoryFact(in, c)...)
+	a.Fixes = append(a.Fixes, w.fixes...)
+	defer func() { a.Fixes = append(a.Fixes, w.look...) }()
+	if p == nil {
+		return
+	}
+	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !everAlive(in, c) {
+		a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "it never answered before it was stopped: give it time to start with a startupProbe (5 minutes)", func(x *corev1.Container) {
+			s := x.LivenessProbe.DeepCopy()
+			s.TerminationGracePeriodSeconds = nil
+			s.PeriodSeconds, s.FailureThreshold, s.SuccessThreshold, s.InitialDelaySeconds = 5, 60, 1, 0
+			x.StartupProbe = s
+		}))
+	}
+	a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, fmt.Sprintf("or do without the %s probe: then nobody restarts the container when it hangs", k.probe.Probe), func(x *corev1.Container) {
+		if k.probe.Probe == "startup" {
+			x.StartupProbe = nil
+		} else {
+			x.LivenessProbe = nil
+		}
+	}), Fix{Say: "or mend what the probe asks for, or give it longer (failureThreshold, timeoutSeconds)"})
+}
+
+// everAlive tells whether the liveness probe succeeded once, or was not heard of at all for longer than it takes to be believed.
+func everAlive(in In, c container) bool {
+	p := c.spec.LivenessProbe
+	_, _, ok := newest[journal.Probed](in, func(f journal.Probed) bool {
+		return f.Container == c.spec.Name && f.Probe == "liveness" && f.Result == "success"
+	})
+	t := c.status.LastTerminationState.Terminated
+	if ok || t == nil || p == nil {
+		return true
+	}
+	// A probe that succeeds is not told of before it fails: then the run lasted longer than the failures took.
+	return t.FinishedAt.Sub(t.StartedAt.Time) > secondsOf(int64(p.InitialDelaySeconds+p.PeriodSeconds*(p.FailureThreshold+1))+2)+secondsOf(gracePeriod(in.Pod))
+}
+
+func gracePeriod(p *corev1.Pod) int64 {
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		return *g
+	}
+	return 30
+}

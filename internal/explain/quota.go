@@ -1,0 +1,210 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// over is a quota that a Pod does not fit, as the API server's refusal says.
+type over struct {
+	quota                 string
+	resource              string
+	asked, used, hardline resource.Quantity
+}
+
+var exceeded = regexp.MustCompile(`exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: (.+)$`)
+
+// parseQuota reads the first resource that is over.
+func parseQuota(message string) (over, bool) {
+	m := exceeded.FindStringSubmatch(strings.TrimSpace(message))
+	if m == nil {
+		return over{}, false
+	}
+	asked, used, limited := amounts(m[2]), amounts(m[3]), amounts(m[4])
+	for _, name := range sortedNames(asked) {
+		o := over{m[1], name, asked[name], used[name], limited[name]}
+		if excess := o.excess(); excess.Sign() > 0 {
+			return o, true
+		}
+	}
+	return over{}, false
+}
+
+func amounts(text string) map[string]resource.Quantity {
+	out := map[string]resource.Quantity{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if q, err := resource.ParseQuantity(value); err == nil {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+func sortedNames(m map[string]resource.Quantity) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// excess is by how much the Pod is over.
+func (o over) excess() resource.Quantity {
+	e := o.asked.DeepCopy()
+	e.Add(o.used)
+	e.Sub(o.hardline)
+	return e
+}
+
+// of takes requests.cpu apart: which list of a container counts, and which resource of it.
+func (o over) of() (name corev1.ResourceName, limits bool) {
+	if rest, ok := strings.CutPrefix(o.resource, "limits."); ok {
+		return corev1.ResourceName(rest), true
+	}
+	return corev1.ResourceName(strings.TrimPrefix(o.resource, "requests.")), false
+}
+
+func (o over) amount(r corev1.ResourceRequirements) resource.Quantity {
+	name, limits := o.of()
+	if limits {
+		return r.Limits[name]
+	}
+	return r.Requests[name]
+}
+
+// print words a quantity as a person counts: processors in thousandths.
+func (o over) print(q resource.Quantity) string {
+	if name, _ := o.of(); name == corev1.ResourceCPU {
+		return fmt.Sprintf("%dm", q.MilliValue())
+	}
+	return q.String()
+}
+
+// decisive is the container that makes the Pod's amount, and the sum of those that run together.
+func (o over) decisive(s *corev1.PodSpec) (who *corev1.Container, init bool, together resource.Quantity) {
+	var largest *corev1.Container
+	for i := range s.Containers {
+		q := o.amount(s.Containers[i].Resources)
+		together.Add(q)
+		if largest == nil || q.Cmp(o.amount(largest.Resources)) > 0 {
+			largest = &s.Containers[i]
+		}
+	}
+	var sidecars resource.Quantity
+	for i := range s.InitContainers {
+		c := &s.InitContainers[i]
+		q := o.amount(c.Resources)
+		if pod.IsSidecar(c) {
+			sidecars.Add(q)
+			together.Add(q)
+			continue
+		}
+		q.Add(sidecars)
+		if q.Cmp(o.asked) >= 0 && q.Cmp(together) > 0 {
+			who, init = c, true
+		}
+	}
+	if who == nil || together.Cmp(o.asked) >= 0 {
+		return largest, false, together
+	}
+	return who, init, together
+}
+
+// overQuota says whence the amount comes, by how much it is over, who uses the rest, and what would be enough.
+func (s Subject) overQuota(a *Answer, o over, t *corev1.PodTemplateSpec) {
+	excess := o.excess()
+	who, init, together := o.decisive(&t.Spec)
+	whence := ""
+	if who != nil && o.resource != "pods" {
+		alone := o.amount(who.Resources)
+		switch {
+		case init:
+			whence = fmt.Sprintf(" (its init container %s; the containers that run later take %s together)", who.Name, o.print(together))
+		case alone.Cmp(o.asked) == 0:
+			whence = fmt.Sprintf(" (its container %s)", who.Name)
+		default:
+			whence = fmt.Sprintf(" (the sum of its containers, %s the largest with %s)", who.Name, o.print(alone))
+		}
+	}
+	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, %s of %s are used, so it is %s over.",
+		o.quota, s.Namespace, o.print(o.asked), o.resource, whence, o.print(o.used), o.print(o.hardline), o.print(excess))
+	s.lowerRequest(a, o, who)
+	hard := o.hardline.DeepCopy()
+	hard.Add(excess)
+	a.Fixes = append(a.Fixes, do(fmt.Sprintf("raise %s of quota %s to %s", o.resource, o.quota, o.print(hard)),
+		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p '{"spec":{"hard":{%q:%q}}}'`, s.Namespace, o.quota, o.resource, o.print(hard))))
+	s.users(a, o)
+}
+
+// lowerRequest takes the excess off the decisive container.
+func (s Subject) lowerRequest(a *Answer, o over, who *corev1.Container) {
+	if who == nil || o.resource == "pods" || s.Kind == "job" || s.Kind == "cronjob" {
+		return
+	}
+	name, limits := o.of()
+	now := o.amount(who.Resources)
+	now.Sub(o.excess())
+	if now.Sign() <= 0 {
+		return
+	}
+	list := "containers"
+	if who.RestartPolicy != nil || s.isInit(who.Name) {
+		list = "initContainers"
+	}
+	field := "requests"
+	if limits {
+		field = "limits"
+	}
+	a.Fixes = append(a.Fixes, do(fmt.Sprintf("lower %s of %s to %s", o.resource, who.Name, o.print(now)),
+		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
+			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`, list, who.Name, field, name, o.print(now))))))
+}
+
+// isInit tells whether the template's container of that name is an init container.
+func (s Subject) isInit(name string) bool {
+	t := templateOf(s.Object)
+	return t != nil && slices.ContainsFunc(t.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// users names the Pods that take most of the quota, and those whose end would be enough.
+func (s Subject) users(a *Answer, o over) {
+	if s.Cluster == nil {
+		return
+	}
+	name, limits := o.of()
+	take := func(p *corev1.Pod) resource.Quantity {
+		if limits {
+			return pod.Limits(p)[name]
+		}
+		return pod.Requests(p)[name]
+	}
+	var who []*corev1.Pod
+	for _, p := range s.Cluster.Pods {
+		if q := take(p); p.Namespace == s.Namespace && !pod.IsTerminal(p) && q.Sign() > 0 {
+			who = append(who, p)
+		}
+	}
+	slices.SortFunc(who, func(x, y *corev1.Pod) int {
+		p, q := take(x), take(y)
+		return cmp.Or(q.Cmp(p), strings.Compare(x.Name, y.Name))
+	})
+	excess := o.excess()
+	for i, p := range who[:min(len(who), 5)] {
+		q := take(p)
+		a.Facts = append(a.Facts, fmt.Sprintf("%s uses %s", p.Name, o.print(q)))
+		if i == 0 && q.Cmp(excess) >= 0 && len(p.OwnerReferences) == 0 {
+			a.Fixes = append(a.Fixes, do(fmt.Sprintf("or end %s, which frees %s", p.Name, o.print(q)), fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, p.Name)))
+		}
+	}
+}
