@@ -48,7 +48,13 @@ func NeedsScales(b *policyv1.PodDisruptionBudget) bool {
 
 // Judge counts. A percentage that cannot be read is an error.
 func Judge(in In) (Ruling, error) {
-	expected, desired, unmanaged, err := wanted(in)
+	expected, unmanaged := int32(len(in.Pods)), []*corev1.Pod(nil)
+	if NeedsScales(in.Budget) {
+		expected, unmanaged = expectedScale(in)
+	} else if in.Budget.Spec.MinAvailable == nil {
+		expected = 0 // a budget that says nothing protects nothing
+	}
+	desired, err := desiredHealthy(in.Budget, expected)
 	if err != nil {
 		return Ruling{}, err
 	}
@@ -93,31 +99,28 @@ func condition(in In, c metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// wanted says how many Pods should be there and how many of them healthy. A number as minAvailable needs no controllers: what is there is expected.
-func wanted(in In) (expected, desired int32, unmanaged []*corev1.Pod, err error) {
-	spec := in.Budget.Spec
-	if !NeedsScales(in.Budget) {
-		if spec.MinAvailable != nil {
-			desired = spec.MinAvailable.IntVal
-			expected = int32(len(in.Pods))
-		}
-		return expected, desired, nil, nil
-	}
-	expected, unmanaged = expectedScale(in)
-	if spec.MaxUnavailable != nil {
+// desiredHealthy is how many Pods must stay healthy of those expected; percents are rounded up, on the side of safety for minAvailable and of the
+// eviction for maxUnavailable, as upstream does.
+func desiredHealthy(b *policyv1.PodDisruptionBudget, expected int32) (int32, error) {
+	spec := b.Spec
+	switch {
+	case spec.MaxUnavailable != nil:
 		gone, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, int(expected), true)
 		if err != nil {
-			return 0, 0, nil, fmt.Errorf("spec.maxUnavailable: %w", err)
+			return 0, fmt.Errorf("spec.maxUnavailable: %w", err)
 		}
-		return expected, max(expected-int32(gone), 0), unmanaged, nil
+		return max(expected-int32(gone), 0), nil
+	case spec.MinAvailable != nil:
+		n, err := intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, int(expected), true)
+		if err != nil {
+			return 0, fmt.Errorf("spec.minAvailable: %w", err)
+		}
+		return int32(n), nil
 	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, int(expected), true)
-	if err != nil {
-		return 0, 0, nil, fmt.Errorf("spec.minAvailable: %w", err)
-	}
-	return expected, int32(n), unmanaged, nil
+	return 0, nil
 }
 
+// expectedScale adds up what the controllers of the Pods want, each once; Pods without one are counted by nobody.
 func expectedScale(in In) (int32, []*corev1.Pod) {
 	var unmanaged []*corev1.Pod
 	total, seen := int32(0), map[string]bool{}

@@ -32,12 +32,18 @@ type Owner struct {
 	Label      string // of a revision that holds its hash; HashLabel when empty
 }
 
-// Find returns the revision of the owner's template: one of those there are, which may need its number raised to be the newest, or a new one to
-// create. Numbers begin at 1.
-func Find(o Owner, have []*appsv1.ControllerRevision) (r *appsv1.ControllerRevision, create, renumber bool, err error) {
+// Found is the revision of a template, and what is to be written for it to be so.
+type Found struct {
+	Revision *appsv1.ControllerRevision
+	Create   bool // there is none yet
+	Renumber bool // it is there and not the newest: its number is raised
+}
+
+// Find returns the revision of the owner's template: one of those there are, or a new one. Numbers begin at 1.
+func Find(o Owner, have []*appsv1.ControllerRevision) (Found, error) {
 	data, err := patch(o.Template)
 	if err != nil {
-		return nil, false, false, err
+		return Found{}, err
 	}
 	Sort(have)
 	next := int64(1)
@@ -49,14 +55,14 @@ func Find(o Owner, have []*appsv1.ControllerRevision) (r *appsv1.ControllerRevis
 			continue
 		}
 		if i == len(have)-1 {
-			return have[i], false, false, nil
+			return Found{Revision: have[i]}, nil
 		}
-		r = have[i].DeepCopy()
+		r := have[i].DeepCopy()
 		r.Revision = next
-		return r, false, true, nil
+		return Found{Revision: r, Renumber: true}, nil
 	}
 	hash := hashOf(data, o.Collisions)
-	r = &appsv1.ControllerRevision{
+	r := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name(o.Object.GetName(), hash), Namespace: o.Object.GetNamespace(), Labels: map[string]string{},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(o.Object, o.Kind)},
@@ -71,7 +77,7 @@ func Find(o Owner, have []*appsv1.ControllerRevision) (r *appsv1.ControllerRevis
 		label = HashLabel
 	}
 	r.Labels[label] = hash
-	return r, true, false, nil
+	return Found{Revision: r, Create: true}, nil
 }
 
 // Same tells whether two revisions hold the same template.

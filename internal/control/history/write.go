@@ -20,13 +20,14 @@ func (c Collision) Error() string {
 
 // Keep writes what Find found wanting and returns the revision as stored.
 func Keep(ctx context.Context, client typedappsv1.ControllerRevisionInterface, o Owner, have []*appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	r, create, renumber, err := Find(o, have)
+	found, err := Find(o, have)
+	r := found.Revision
 	switch {
 	case err != nil:
 		return nil, err
-	case renumber:
+	case found.Renumber:
 		return client.Update(ctx, r, metav1.UpdateOptions{})
-	case !create:
+	case !found.Create:
 		return r, nil
 	}
 	made, err := client.Create(ctx, r, metav1.CreateOptions{})
