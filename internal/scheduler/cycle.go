@@ -41,6 +41,7 @@ func (a *attempt) time(point string) func() {
 func (s *Scheduler) schedule(ctx context.Context, e *queue.Entry) {
 	p := e.Pod()
 	a := &attempt{Entry: e, profile: s.profiles[p.Spec.SchedulerName], state: glue.NewState(), began: time.Now(), points: map[string]journal.Took{}}
+	a.state.Measured = s.measured()
 	logger := klog.FromContext(ctx).WithValues("pod", klog.KObj(p))
 	if s.skips(a) {
 		s.decided(p)
@@ -65,7 +66,7 @@ func (s *Scheduler) schedule(ctx context.Context, e *queue.Entry) {
 	}
 	next, lead := a.ruling.RunnerUp, a.ruling.Lead
 	a.ruling = nil // its memory is the next cycle's
-	s.binding.Go(func() {
+	s.beside("binding")(func() {
 		s.statuses.Settle(ctx, p.UID)
 		if f := s.binder.Commit(ctx, a.profile, c); f != nil {
 			s.unbound(ctx, a, c, f)

@@ -77,7 +77,9 @@ func calls(changed func(before, after any)) cache.ResourceEventHandlerFuncs {
 
 // happened wakes whom an event may help; mu is held.
 func (s *Scheduler) happened(e framework.ClusterEvent, before, after any) {
-	s.tell(s.queue.Happened(queue.Event{ClusterEvent: e, Old: before, New: after}, time.Now()))
+	began := time.Now()
+	s.tell(s.queue.Happened(queue.Event{ClusterEvent: e, Old: before, New: after}, began))
+	s.meter.handled(e, began)
 }
 
 func (s *Scheduler) otherChanged(r framework.EventResource) func(before, after any) {

@@ -27,15 +27,19 @@ func queued(m queue.Move) journal.Queued {
 	return f
 }
 
-// preempted writes down who was asked to leave for whom.
-func (s *Scheduler) preempted(preemptor *v1.Pod, node string, victims []*v1.Pod) {
+// preempting writes down who is going to be asked to leave for a Pod.
+func (s *Scheduler) preempting(preemptor *v1.Pod, node string, victims []*v1.Pod) {
 	f := journal.Preempting{Node: node}
 	for _, v := range victims {
 		f.Victims = append(f.Victims, pod.Key(v))
-		s.Journal.Put(ref(v), journal.Acted{Controller: "scheduler", Action: "preempted", Message: "for Pod " + pod.Key(preemptor) + " on node " + node})
 	}
 	s.Journal.Put(ref(preemptor), f)
 	s.meter.preempted(len(victims))
+}
+
+// preempted writes down why a Pod had to leave.
+func (s *Scheduler) preempted(victim *v1.Pod, why journal.Preempted) {
+	s.Journal.Put(ref(victim), why)
 }
 
 // parked writes down for whom a Pod waits that has a node and is not bound yet.

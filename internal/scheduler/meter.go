@@ -19,9 +19,11 @@ type meter struct {
 	points   *metrics.HistogramVec
 	took     durations
 	cluster  clusterMeter
+	work     workMeter
 	last     struct {
 		count queue.Count
 		cache [3]int
+		noted map[string]int
 
 		refusals map[queue.Refuser]int
 	}
@@ -61,7 +63,7 @@ func newMeter(r metrics.KubeRegistry) *meter {
 		took: durations{
 			attempt:   histogram("scheduling_attempt_duration_seconds", "Duration of an attempt: scheduling and binding.", metrics.ExponentialBuckets(0.0001, 2, 18), "result", "profile"),
 			algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "scheduling_algorithm_duration_seconds", Help: "Duration of finding a node.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 18)}),
-			sli:       histogram("pod_scheduling_sli_duration_seconds", "Time from a Pod's first entry into the queue to its binding.", metrics.ExponentialBuckets(0.01, 2, 20), "attempts"),
+			sli:       histogram("pod_scheduling_sli_duration_seconds", "Time from a Pod's first entry into the queue, gates aside, to its binding.", metrics.ExponentialBuckets(0.01, 2, 20), "attempts"),
 			permit:    histogram("permit_wait_duration_seconds", "Time Pods waited on Permit.", metrics.ExponentialBuckets(0.001, 2, 15), "result"),
 			plugin:    histogram("plugin_execution_duration_seconds", "Duration of a plugin at an extension point that runs once per Pod.", metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "extension_point", "status"),
 			tries:     metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_attempts", Help: "Attempts until a Pod was scheduled.", Buckets: metrics.ExponentialBuckets(1, 2, 5), StabilityLevel: metrics.STABLE}),
@@ -75,6 +77,7 @@ func newMeter(r metrics.KubeRegistry) *meter {
 			lastEvent:     gantryGauge("informer_last_event_timestamp_seconds", "When the informer last told of a change: how fresh the scheduler's view is.", "resource"),
 		},
 	}
+	m.work = newWorkMeter(r)
 	r.MustRegister(m.waiting, m.incoming, m.attempts, m.points, m.took.attempt, m.took.algorithm, m.took.sli, m.took.permit, m.took.plugin, m.took.tries,
 		m.cluster.victims, m.cluster.preempts, m.cluster.cache, m.cluster.unschedulable, m.cluster.percent, m.cluster.lastEvent)
 	return m

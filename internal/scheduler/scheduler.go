@@ -87,6 +87,7 @@ type cycle struct {
 	shadow   *shadow // nil: none is asked for
 	startsAt int
 	flushed  time.Time
+	cycles   int
 }
 
 // desk is what rulings work with. After one that broke or never ended, the next gets a new one.
@@ -160,8 +161,9 @@ func (s *Scheduler) makeProfiles() error {
 		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current, Limit: s.Patience,
 		Recorder:  func(profile string) events.EventRecorderLogger { return recorders[profile] },
 		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
-		Nominator: nominator{s}, Activator: activator{s}, Preempted: s.preempted, Parked: s.parked,
+		Nominator: nominator{s}, Activator: activator{s},
 		SelectorOf: newOwners(s.Informers).selectorOf,
+		Told:       glue.Told{Parked: s.parked, Preempting: s.preempting, Preempted: s.preempted, Evicted: s.meter.evicted, Took: s.meter.span, Go: s.beside("preemption")},
 	}
 	var err error
 	if deps.Extenders, err = extend.NewAll(s.Config.Extenders); err != nil {
@@ -178,7 +180,7 @@ func (s *Scheduler) makeProfiles() error {
 		if err != nil {
 			return err
 		}
-		s.profiles[p.Name], hints[p.Name] = p, p.Hints
+		s.profiles[p.Name], hints[p.Name] = p, s.meter.timed(p.Hints)
 		orders[p.Name] = queue.Order{Name: p.Sort.Name(), Less: p.Sort.Less}
 	}
 	s.queue = queue.New(queue.Options{
@@ -187,6 +189,17 @@ func (s *Scheduler) makeProfiles() error {
 		MaxBackoff:     time.Duration(*s.Config.PodMaxBackoffSeconds) * time.Second,
 	})
 	return nil
+}
+
+// beside runs work beside the cycles, counted, and waited for when the scheduler ends.
+func (s *Scheduler) beside(operation string) func(func()) {
+	return func(work func()) {
+		s.meter.goroutine(operation, 1)
+		s.binding.Go(func() {
+			defer s.meter.goroutine(operation, -1)
+			work()
+		})
+	}
 }
 
 // Ready tells whether nodes and Pods have been listed, so that Pods are scheduled.
@@ -235,6 +248,7 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 		s.flushed = now
 		s.meter.knows(s.world.Count())
 		s.meter.refusals(s.queue.Refused())
+		s.meter.noted(s.queue.InFlightEvents())
 	}
 	e := s.queue.Pop(now)
 	var wake time.Time

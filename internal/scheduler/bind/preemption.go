@@ -2,23 +2,19 @@ package bind
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
-	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/preempt"
@@ -29,9 +25,46 @@ type preemption struct {
 	handle  *glue.Handle
 	args    *config.DefaultPreemptionArgs
 	budgets policylisters.PodDisruptionBudgetLister
+	pods    corelisters.PodLister
+	under   underWay
 }
 
-var _ framework.PostFilterPlugin = (*preemption)(nil)
+// underWay knows for whom victims are being made to leave: under the preemptor's UID the last victim, once the others have been.
+type underWay struct {
+	mu   sync.Mutex
+	last map[types.UID]*v1.Pod // nil: not that far
+}
+
+func (u *underWay) begin(uid types.UID) { u.at(uid, nil) }
+
+func (u *underWay) at(uid types.UID, last *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.last == nil {
+		u.last = map[types.UID]*v1.Pod{}
+	}
+	u.last[uid] = last
+}
+
+func (u *underWay) end(uid types.UID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.last, uid)
+}
+
+// of tells whether it is under way, and the last victim.
+func (u *underWay) of(uid types.UID) (*v1.Pod, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	last, ok := u.last[uid]
+	return last, ok
+}
+
+var (
+	_ framework.PostFilterPlugin  = (*preemption)(nil)
+	_ framework.PreEnqueuePlugin  = (*preemption)(nil)
+	_ framework.EnqueueExtensions = (*preemption)(nil)
+)
 
 func newPreemption(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
 	own, ok := args.(*config.DefaultPreemptionArgs)
@@ -42,18 +75,36 @@ func newPreemption(_ context.Context, args runtime.Object, h framework.Handle) (
 	if !ok {
 		return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
 	}
-	return &preemption{handle, own, h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
+	return &preemption{handle: handle, args: own, pods: h.SharedInformerFactory().Core().V1().Pods().Lister(), budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
 }
 
 // Name is DefaultPreemption.
 func (*preemption) Name() string { return plugins.DefaultPreemption }
 
-// EventsToRegister wakes for nothing of its own: the filters that refused know when victims are gone.
-func (*preemption) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
-	return nil, nil
+// PreEnqueue keeps a Pod out of the queue while its victims are being made to leave: it could only fail again.
+func (p *preemption) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
+	last, ok := p.under.of(pod.UID)
+	if ok && !p.leaves(last) {
+		return framework.NewStatus(framework.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
+	}
+	return nil
 }
 
-// PostFilter searches and, when it finds a node, asks its victims to leave and nominates it.
+// leaves tells whether a victim is known to be going or gone; nil is not.
+func (p *preemption) leaves(victim *v1.Pod) bool {
+	if victim == nil {
+		return false
+	}
+	now, err := p.pods.Pods(victim.Namespace).Get(victim.Name)
+	return err != nil || now.UID != victim.UID || now.DeletionTimestamp != nil
+}
+
+// EventsToRegister opens the gate of PreEnqueue when the last victim goes. Of refusals the filters know themselves when victims are gone.
+func (*preemption) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+	return []framework.ClusterEventWithHint{{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}}}, nil
+}
+
+// PostFilter searches and, when it finds a node, nominates it and makes its victims leave beside the next cycles.
 func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod, refused framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	budgets, err := p.budgets.List(labels.Everything())
 	if err != nil {
@@ -75,73 +126,19 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	case choice.Node == "":
 		return nominate(""), framework.NewStatus(framework.Unschedulable, "preemption: "+choice.Message)
 	}
-	for _, victim := range choice.Victims {
-		if err := p.evict(ctx, preemptor, victim, choice.Node); err != nil {
-			return nil, framework.AsStatus(fmt.Errorf("preemption: %w", err))
-		}
+	job := eviction{preemptor: preemptor, node: choice.Node, victims: choice.Victims, stories: preempt.Stories(ctx, in, choice)}
+	if told := p.handle.Told().Preempting; told != nil {
+		told(preemptor, choice.Node, choice.Victims)
 	}
-	p.handle.Preempted(preemptor, choice.Node, choice.Victims)
-	p.denominate(preemptor, choice.Node)
+	job.lower = preempt.Lower(preemptor, p.handle.NominatedPodsForNode(choice.Node))
+	for _, o := range job.lower {
+		p.handle.DeleteNominatedPodIfExists(o)
+	}
+	p.under.begin(preemptor.UID)
+	p.handle.Go(func() { p.carryOut(ctx, job) })
 	return nominate(choice.Node), nil
 }
 
 func nominate(node string) *framework.PostFilterResult {
 	return &framework.PostFilterResult{NominatingInfo: &framework.NominatingInfo{NominatedNodeName: node, NominatingMode: framework.ModeOverride}}
-}
-
-// denominate takes the node back from Pods of lower priority that were promised it: they may fit elsewhere now.
-func (p *preemption) denominate(preemptor *v1.Pod, node string) {
-	for _, other := range p.handle.NominatedPodsForNode(node) {
-		if o := other.GetPod(); pod.Priority(o) < pod.Priority(preemptor) {
-			p.handle.DeleteNominatedPodIfExists(o)
-		}
-	}
-}
-
-// evict ends a victim: a Pod still waiting to be bound is turned back, any other gets its DisruptionTarget condition and is deleted.
-func (p *preemption) evict(ctx context.Context, preemptor, victim *v1.Pod, node string) error {
-	defer p.handle.EventRecorder().Eventf(victim, preemptor, v1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", preemptor.UID, node)
-	if w := p.handle.GetWaitingPod(victim.UID); w != nil {
-		w.Preempt(plugins.DefaultPreemption, "preempted")
-		return nil
-	}
-	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(fmt.Sprintf("preempted by %s", plugins.DefaultPreemption)) {
-		return nil
-	}
-	if victim.DeletionTimestamp == nil {
-		if err := p.markDisrupted(ctx, victim); err != nil {
-			return err
-		}
-	}
-	err := p.handle.ClientSet().CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting victim %s: %w", pod.Key(victim), err)
-	}
-	klog.FromContext(ctx).V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(preemptor), "victim", klog.KObj(victim), "node", node)
-	return nil
-}
-
-func (p *preemption) markDisrupted(ctx context.Context, victim *v1.Pod) error {
-	status := victim.Status.DeepCopy()
-	SetCondition(status, v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: victim.Generation,
-		Reason: v1.PodReasonPreemptionByScheduler, Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", p.handle.ProfileName()),
-	})
-	before, err := json.Marshal(v1.Pod{Status: victim.Status})
-	if err != nil {
-		return fmt.Errorf("status of victim %s: %w", pod.Key(victim), err)
-	}
-	after, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: victim.UID}, Status: *status})
-	if err != nil {
-		return fmt.Errorf("status of victim %s: %w", pod.Key(victim), err)
-	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, &v1.Pod{})
-	if err != nil {
-		return fmt.Errorf("status of victim %s: %w", pod.Key(victim), err)
-	}
-	_, err = p.handle.ClientSet().CoreV1().Pods(victim.Namespace).Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("marking victim %s as disrupted: %w", pod.Key(victim), err)
-	}
-	return nil
 }

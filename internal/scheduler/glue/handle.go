@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/extend"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
@@ -37,10 +38,19 @@ type Deps struct {
 	Activator  framework.PodActivator
 	World      *Current
 	Extenders  extend.All
-	Limit      time.Duration                                           // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
-	SelectorOf func(*v1.Pod) labels.Selector                           // may be nil
-	Parked     func(c Cycle, w Wait)                                   // told of each plugin that makes a Pod wait at Permit; may be nil
-	Preempted  func(preemptor *v1.Pod, node string, victims []*v1.Pod) // told of each preemption; may be nil
+	Limit      time.Duration                 // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
+	SelectorOf func(*v1.Pod) labels.Selector // may be nil
+	Told       Told
+}
+
+// Told is what the scheduler is told by its plugins and points. Each may be nil.
+type Told struct {
+	Parked     func(c Cycle, w Wait)                                   // a plugin makes a Pod wait at Permit
+	Preempting func(preemptor *v1.Pod, node string, victims []*v1.Pod) // Pods are going to be made to leave
+	Preempted  func(victim *v1.Pod, why journal.Preempted)             // one of them was
+	Evicted    func(err error, took time.Duration)                     // all of them were, or not
+	Took       func(s Span)                                            // a point, or a plugin at a point, was asked
+	Go         func(work func())                                       // runs work beside the cycles and waits for it at the end; nil: work is done at once
 }
 
 // Current is the snapshot of the cycle under way, for plugins that ask for it through the Handle.
@@ -264,11 +274,16 @@ func (h *Handle) In(p *v1.Pod, state framework.CycleState) place.In {
 	return place.In{Pod: p, World: h.deps.World.Get(), Judges: h.profile.Judges, State: state, Nominated: h.NominatedPodsForNode, Each: h.deps.Parallel.Each}
 }
 
-// Preempted tells the loop that victims were asked to leave.
-func (h *Handle) Preempted(preemptor *v1.Pod, node string, victims []*v1.Pod) {
-	if h.deps.Preempted != nil {
-		h.deps.Preempted(preemptor, node, victims)
+// Told is how plugins that act tell the scheduler what they do.
+func (h *Handle) Told() Told { return h.deps.Told }
+
+// Go runs work beside the cycles.
+func (h *Handle) Go(work func()) {
+	if h.deps.Told.Go == nil {
+		work()
+		return
 	}
+	h.deps.Told.Go(work)
 }
 
 // Each runs do for 0..n-1 beside each other.

@@ -31,9 +31,15 @@ type Wait struct {
 }
 
 // each is the runner of all points: it asks plugins in order until stop says that a status ends it, and names the plugin in that status.
-func each[P framework.Plugin](list []P, question func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
+func each[P framework.Plugin](clock func(string) func(*framework.Status), list []P, question func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
 	for _, pl := range list {
-		if s := rescue(pl.Name(), func() *framework.Status { return question(pl) }); stop(s) {
+		end := func(*framework.Status) {}
+		if clock != nil {
+			end = clock(pl.Name())
+		}
+		s := rescue(pl.Name(), func() *framework.Status { return question(pl) })
+		end(s)
+		if stop(s) {
 			if s != nil && s.Plugin() != pl.Name() {
 				s.SetPlugin(pl.Name())
 			}
@@ -56,7 +62,7 @@ func failed(s *framework.Status, point string) *framework.Status {
 
 // PreEnqueue asks whether a Pod may enter the queue; a status that is not a success gates it.
 func (p *Profile) PreEnqueue(ctx context.Context, pod *v1.Pod) *framework.Status {
-	return each(p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status { return pl.PreEnqueue(ctx, pod) }, fails)
+	return each(nil, p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status { return pl.PreEnqueue(ctx, pod) }, fails)
 }
 
 // HasPostFilter tells whether anything can be done for a Pod that fits nowhere.
@@ -70,7 +76,7 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 		first   string
 		helped  bool
 	)
-	end := each(p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
+	end := each(p.clock("PostFilter", c.State), p.postFilter, func(pl framework.PostFilterPlugin) *framework.Status {
 		type said struct {
 			r *framework.PostFilterResult
 			s *framework.Status
@@ -106,17 +112,26 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 
 // Reserve lets plugins claim what they keep for the Pod.
 func (p *Profile) Reserve(ctx context.Context, c Cycle) *framework.Status {
-	return failed(each(p.reserve, func(pl framework.ReservePlugin) *framework.Status {
-		s, broken := ask(p, pl.Name(), func() *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) })
-		if broken != nil {
-			return broken
-		}
-		return s
-	}, fails), "Reserve")
+	return p.timed("Reserve", func() *framework.Status {
+		return failed(each(p.clock("Reserve", c.State), p.reserve, func(pl framework.ReservePlugin) *framework.Status {
+			s, broken := ask(p, pl.Name(), func() *framework.Status { return pl.Reserve(ctx, c.State, c.Pod, c.Node) })
+			if broken != nil {
+				return broken
+			}
+			return s
+		}, fails), "Reserve")
+	})
 }
 
 // Unreserve takes all claims back, the last made first.
 func (p *Profile) Unreserve(ctx context.Context, c Cycle) {
+	p.timed("Unreserve", func() *framework.Status {
+		p.unreserve(ctx, c)
+		return nil
+	})
+}
+
+func (p *Profile) unreserve(ctx context.Context, c Cycle) {
 	for i := len(p.reserve) - 1; i >= 0; i-- {
 		pl := p.reserve[i]
 		_, _ = ask(p, pl.Name(), func() any { // what went wrong is in the log; the claims of others are taken back all the same
@@ -128,8 +143,12 @@ func (p *Profile) Unreserve(ctx context.Context, c Cycle) {
 
 // Permit asks whether the Pod may be bound now. Plugins that want it to wait make it a waiting Pod: WaitOnPermit then blocks.
 func (p *Profile) Permit(ctx context.Context, c Cycle) *framework.Status {
+	return p.timed("Permit", func() *framework.Status { return p.askPermit(ctx, c) })
+}
+
+func (p *Profile) askPermit(ctx context.Context, c Cycle) *framework.Status {
 	waits, why := map[string]time.Duration{}, map[string]string{}
-	s := each(p.permit, func(pl framework.PermitPlugin) *framework.Status {
+	s := each(p.clock("Permit", c.State), p.permit, func(pl framework.PermitPlugin) *framework.Status {
 		type said struct {
 			s *framework.Status
 			d time.Duration
@@ -150,7 +169,7 @@ func (p *Profile) Permit(ctx context.Context, c Cycle) *framework.Status {
 	}, fails)
 	if s == nil && len(waits) > 0 {
 		p.Handle.deps.Waiting.Park(c.Pod, waits)
-		if told := p.Handle.deps.Parked; told != nil {
+		if told := p.Handle.deps.Told.Parked; told != nil {
 			for _, name := range slices.Sorted(maps.Keys(waits)) {
 				told(c, Wait{Plugin: name, Most: waits[name], Why: why[name]})
 			}
@@ -161,7 +180,7 @@ func (p *Profile) Permit(ctx context.Context, c Cycle) *framework.Status {
 
 // WaitOnPermit returns when a waiting Pod was allowed, or why not.
 func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Status {
-	s := p.Handle.deps.Waiting.Wait(ctx, pod)
+	s := p.waited(pod, func() *framework.Status { return p.Handle.deps.Waiting.Wait(ctx, pod) })
 	if s.IsSuccess() || s.IsRejected() {
 		return s
 	}
@@ -170,6 +189,10 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Stat
 
 // PreBind does the work that must be done before binding. Plugins that say so in their pre-flight run beside their neighbours.
 func (p *Profile) PreBind(ctx context.Context, c Cycle) *framework.Status {
+	return p.timed("PreBind", func() *framework.Status { return p.prepare(ctx, c) })
+}
+
+func (p *Profile) prepare(ctx context.Context, c Cycle) *framework.Status {
 	if s := p.preFlight(ctx, c); !s.IsSuccess() {
 		return s
 	}
@@ -179,7 +202,7 @@ func (p *Profile) PreBind(ctx context.Context, c Cycle) *framework.Status {
 		for j := i + 1; j < len(p.preBind) && parallel.Has(p.preBind[i].Name()) && parallel.Has(p.preBind[j].Name()); j++ {
 			group = p.preBind[i : j+1]
 		}
-		if s := preBindGroup(ctx, c, group, skip); !s.IsSuccess() {
+		if s := p.preBindGroup(ctx, c, group, skip); !s.IsSuccess() {
 			return failed(s, "PreBind")
 		}
 		i += len(group)
@@ -189,7 +212,7 @@ func (p *Profile) PreBind(ctx context.Context, c Cycle) *framework.Status {
 
 func (p *Profile) preFlight(ctx context.Context, c Cycle) *framework.Status {
 	skip, parallel := sets.Set[string]{}, sets.Set[string]{}
-	s := each(p.preBind, func(pl framework.PreBindPlugin) *framework.Status {
+	s := each(nil, p.preBind, func(pl framework.PreBindPlugin) *framework.Status {
 		r, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
 		if r != nil && r.AllowParallel {
 			parallel.Insert(pl.Name())
@@ -205,16 +228,21 @@ func (p *Profile) preFlight(ctx context.Context, c Cycle) *framework.Status {
 	return failed(s, "PreBindPreFlight")
 }
 
-func preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin, skip sets.Set[string]) *framework.Status {
+func (p *Profile) preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin, skip sets.Set[string]) *framework.Status {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	said := make([]*framework.Status, len(group))
+	clock := p.clock("PreBind", c.State)
 	var wg sync.WaitGroup
 	for i, pl := range group {
 		if skip.Has(pl.Name()) {
 			continue
 		}
 		wg.Go(func() {
+			if clock != nil {
+				end := clock(pl.Name())
+				defer func() { end(said[i]) }()
+			}
 			if said[i] = rescue(pl.Name(), func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) }); !said[i].IsSuccess() {
 				said[i].SetPlugin(pl.Name())
 				cancel()
@@ -232,6 +260,10 @@ func preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin,
 
 // Bind asks bind plugins until one takes the Pod.
 func (p *Profile) Bind(ctx context.Context, c Cycle) *framework.Status {
+	return p.timed("Bind", func() *framework.Status { return p.askBind(ctx, c) })
+}
+
+func (p *Profile) askBind(ctx context.Context, c Cycle) *framework.Status {
 	if done, err := p.Handle.ExtendersFor(c.Pod).Bind(ctx, c.Pod, c.Node); done {
 		if err != nil {
 			return framework.AsStatus(fmt.Errorf("extender: %w", err))
@@ -239,7 +271,7 @@ func (p *Profile) Bind(ctx context.Context, c Cycle) *framework.Status {
 		return nil
 	}
 	took := false
-	s := each(p.bind, func(pl framework.BindPlugin) *framework.Status {
+	s := each(p.clock("Bind", c.State), p.bind, func(pl framework.BindPlugin) *framework.Status {
 		s := pl.Bind(ctx, c.State, c.Pod, c.Node)
 		took = took || !s.IsSkip()
 		return s
@@ -252,12 +284,12 @@ func (p *Profile) Bind(ctx context.Context, c Cycle) *framework.Status {
 
 // PostBind tells plugins that the Pod is bound.
 func (p *Profile) PostBind(ctx context.Context, c Cycle) {
-	for _, pl := range p.postBind {
-		_ = rescue(pl.Name(), func() *framework.Status { // the Pod is bound, whatever happens here
+	p.timed("PostBind", func() *framework.Status {
+		return each(p.clock("PostBind", c.State), p.postBind, func(pl framework.PostBindPlugin) *framework.Status {
 			pl.PostBind(ctx, c.State, c.Pod, c.Node)
 			return nil
-		})
-	}
+		}, func(*framework.Status) bool { return false }) // the Pod is bound, whatever happens here
+	})
 }
 
 // RunPreFilterExtensionAddPod tells PreFilter plugins of a Pod added to a node in thought.
@@ -271,7 +303,7 @@ func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state frame
 }
 
 func (h *Handle) extend(state framework.CycleState, what string, do func(framework.PreFilterExtensions) *framework.Status) *framework.Status {
-	s := each(h.profile.Judges.PreFilter, func(pl framework.PreFilterPlugin) *framework.Status {
+	s := each(nil, h.profile.Judges.PreFilter, func(pl framework.PreFilterPlugin) *framework.Status {
 		if ext := pl.PreFilterExtensions(); ext != nil && !state.GetSkipFilterPlugins().Has(pl.Name()) {
 			return do(ext)
 		}

@@ -12,7 +12,8 @@ import (
 
 // State is a cycle state that plugins may use from several goroutines. Reading, which every plugin does for every node, takes no lock: writers copy.
 type State struct {
-	*place.State // which plugins skip
+	*place.State      // which plugins skip
+	Measured     bool // plugins are timed one by one
 	mu           sync.Mutex
 	notes        atomic.Pointer[map[framework.StateKey]framework.StateData]
 }
@@ -25,6 +26,9 @@ func NewState() *State {
 	s.notes.Store(&map[framework.StateKey]framework.StateData{})
 	return s
 }
+
+// ShouldRecordPluginMetrics is Measured.
+func (s *State) ShouldRecordPluginMetrics() bool { return s.Measured }
 
 // Read finds a note; framework.ErrNotFound when there is none.
 func (s *State) Read(key framework.StateKey) (framework.StateData, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/imagelocality"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/interpodaffinity"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeaffinity"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodedeclaredfeatures"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodename"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeports"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/noderesources"
@@ -76,6 +77,7 @@ var All = []Row{
 	{Name: noderesources.BalancedName, Weight: 1, New: with(newBalanced), Args: &balancedArgs},
 	{Name: imagelocality.Name, Weight: 1, New: plain(imagelocality.New)},
 	{Name: DefaultBinder},
+	{Name: nodedeclaredfeatures.Name, New: plain(nodedeclaredfeatures.New)}, // the last, as upstream adds it
 }
 
 // Find gives a row by name.

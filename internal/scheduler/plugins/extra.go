@@ -4,13 +4,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodedeclaredfeatures"
 )
 
 // Extra are plugins that are compiled in and off until a profile enables them; their arguments may be absent (nil).
 var Extra = []Row{
 	{Name: coscheduling.Name, Args: &coschedulingArgs},
-	{Name: nodedeclaredfeatures.Name, New: plain(nodedeclaredfeatures.New)}, // to be on by default once this project's kubelet declares its features
 }
 
 var coschedulingArgs = row(func() *coscheduling.Args { return &coscheduling.Args{} }, (*coscheduling.Args).Complete,

@@ -3,6 +3,7 @@ package preempt
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -12,6 +13,7 @@ import (
 // budget is a PodDisruptionBudget with its selector compiled.
 type budget struct {
 	namespace string
+	name      string
 	selector  labels.Selector
 	allowed   int32
 	already   map[string]metav1.Time // Pods whose disruption it has counted
@@ -25,10 +27,19 @@ func readBudgets(all []*policy.PodDisruptionBudget) ([]budget, error) {
 			return nil, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
 		}
 		if !s.Empty() {
-			out = append(out, budget{b.Namespace, s, b.Status.DisruptionsAllowed, b.Status.DisruptedPods})
+			out = append(out, budget{b.Namespace, b.Name, s, b.Status.DisruptionsAllowed, b.Status.DisruptedPods})
 		}
 	}
 	return out, nil
+}
+
+// counts tells whether a Pod's leaving uses the budget up.
+func (b *budget) counts(p *v1.Pod) bool {
+	if len(p.Labels) == 0 || b.namespace != p.Namespace || !b.selector.Matches(labels.Set(p.Labels)) {
+		return false
+	}
+	_, counted := b.already[p.Name]
+	return !counted
 }
 
 // split parts Pods into those whose leaving would break a budget, given that the ones before them leave too, and the others.
@@ -41,10 +52,7 @@ func split(pods []framework.PodInfo, budgets []budget) (breaking, harmless []fra
 		p := i.GetPod()
 		breaks := false
 		for b := range budgets {
-			if len(p.Labels) == 0 || budgets[b].namespace != p.Namespace || !budgets[b].selector.Matches(labels.Set(p.Labels)) {
-				continue
-			}
-			if _, counted := budgets[b].already[p.Name]; counted {
+			if !budgets[b].counts(p) {
 				continue
 			}
 			left[b]--

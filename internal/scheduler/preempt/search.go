@@ -41,10 +41,11 @@ type In struct {
 
 // Choice is the outcome: a node and who must leave it, or a message why not.
 type Choice struct {
-	Node    string
-	Victims []*v1.Pod
-	Broken  int    // budgets that would be broken
-	Message string // when there is no node
+	Node       string
+	Victims    []*v1.Pod
+	Broken     int    // budgets that would be broken
+	Candidates int    // nodes that were compared
+	Message    string // when there is no node
 }
 
 // Eligible tells whether the Pod may make others leave, and why not. A Pod whose earlier victims are still leaving its nominated node waits for them.
@@ -103,7 +104,7 @@ func Search(ctx context.Context, in In) (Choice, error) {
 		}
 	}
 	best := slices.MinFunc(candidates, compare)
-	return Choice{Node: best.node, Victims: best.victims, Broken: best.broken}, nil
+	return Choice{Node: best.node, Victims: best.victims, Broken: best.broken, Candidates: len(candidates)}, nil
 }
 
 // review has Review look at the candidates.

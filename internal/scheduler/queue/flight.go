@@ -57,3 +57,20 @@ func (f *flight) end(uid types.UID) {
 		f.log.Remove(front)
 	}
 }
+
+// counts gives the events kept by kind, and the Pods in flight as PodPop.
+func (f *flight) counts() map[string]int {
+	out := map[string]int{}
+	for el := f.log.Front(); el != nil; el = el.Next() {
+		switch v := el.Value.(type) {
+		case Event:
+			out[v.Label()]++
+		case types.UID:
+			out["PodPop"]++
+		}
+	}
+	return out
+}
+
+// InFlightEvents counts by kind the events that are kept for Pods in flight; those Pods themselves count as PodPop, as upstream names them.
+func (q *Queue) InFlightEvents() map[string]int { return q.flight.counts() }

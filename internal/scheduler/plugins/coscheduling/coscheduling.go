@@ -123,7 +123,7 @@ func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Po
 		return nil, framework.AsStatus(fmt.Errorf("listing members of PodGroup %s/%s: %w", g.Namespace, g.Name, err))
 	}
 	if len(members) < int(g.Spec.MinMember) {
-		return refuse("pre-filter pod %v cannot find enough sibling pods, current pods number: %v, minMember of group: %v", pod.Name, len(members), g.Spec.MinMember)
+		return refuse(tooFew, pod.Name, len(members), g.Spec.MinMember)
 	}
 	if gap := lacking(g, nodes); len(gap) > 0 {
 		return refuse("resource gap: %v", gap)
@@ -166,7 +166,7 @@ func (p *Plugin) Permit(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 	case !named:
 		return nil, 0
 	case g == nil:
-		return framework.NewStatus(framework.Unschedulable, "PodGroup not found"), 0
+		return framework.NewStatus(framework.Unschedulable, NoGroup), 0
 	}
 	placed, err := p.placed(g)
 	if err != nil {
@@ -179,7 +179,7 @@ func (p *Plugin) Permit(_ context.Context, _ framework.CycleState, pod *v1.Pod, 
 	if placed == 0 { // the first of its group: its siblings should follow at once
 		p.wakeSiblings(g, pod)
 	}
-	say := fmt.Sprintf("%d of %d members of PodGroup %s/%s have a node", placed+1, g.Spec.MinMember, g.Namespace, g.Name)
+	say := fmt.Sprintf(standing, placed+1, g.Spec.MinMember, g.Namespace, g.Name)
 	return framework.NewStatus(framework.Wait, say), p.wait(g)
 }
 
