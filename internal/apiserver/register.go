@@ -75,6 +75,9 @@ func (b *builder) register(agg *aggregator.APIAggregator, own *genericapiserver.
 	if err != nil {
 		return err
 	}
+	for gv, p := range priorities() { // the order of aggregated discovery, which knows nothing of APIServices of this process
+		b.generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), int(p.group), int(p.version))
+	}
 	var auto registrar = autoregister.NewAutoRegisterController(agg.APIRegistrationInformers.Apiregistration().V1().APIServices(), client.ApiregistrationV1())
 	services := b.builtIn(own)
 	for _, s := range services {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/admission/certificates"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/claimresize"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/ingressclass"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/limitranger"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/noderestriction"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podsecurity"
@@ -18,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/admission/storageinuse"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/taintnodes"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/tolerationseconds"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/topologylabels"
 )
 
 // Plugin is a name of upstream's and what makes the plugin.
@@ -42,6 +44,8 @@ func Plugins(o Options) []Plugin {
 		{"CertificateApproval", plain(certificates.NewApproval)},
 		{"CertificateSigning", plain(certificates.NewSigning)},
 		{"CertificateSubjectRestriction", plain(certificates.NewSubject)},
+		{"DefaultIngressClass", plain(ingressclass.New)},
+		{"PodTopologyLabels", plain(topologylabels.New)},
 		{"ResourceQuota", resourcequota.New},
 	}
 	if o.ProtectStorage {

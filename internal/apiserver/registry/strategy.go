@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 // strategy is how objects of any kind are written; what differs stands in the row.
@@ -83,13 +84,17 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 
 // ValidateUpdate asks the row's rule for updates, or the one for creation when it has none. The library has checked metadata.
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	var errs field.ErrorList
+	if m, err := meta.Accessor(obj); err == nil {
+		errs = s.finalizers(m)
+	}
 	switch r := &s.kind.Rules; {
 	case r.ValidateUpdate != nil:
-		return r.ValidateUpdate(ctx, obj, old)
+		return append(errs, r.ValidateUpdate(ctx, obj, old)...)
 	case r.Validate != nil:
-		return r.Validate(ctx, obj)
+		return append(errs, r.Validate(ctx, obj)...)
 	}
-	return nil
+	return errs
 }
 
 // validateMeta checks metadata with the kind's rule for names.
@@ -102,7 +107,16 @@ func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
 	if name == nil {
 		name = validation.NameIsDNSSubdomain
 	}
-	return validation.ValidateObjectMetaAccessor(m, s.kind.Types.Namespaced, name, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMetaAccessor(m, s.kind.Types.Namespaced, name, field.NewPath("metadata"))
+	return append(errs, s.finalizers(m)...)
+}
+
+// finalizers are checked beyond what the library does: each is one of the known names, or has a domain. Pods have the check among their own.
+func (s *strategy) finalizers(m metav1.Object) field.ErrorList {
+	if s.kind.Group == "" && s.kind.Resource == "pods" {
+		return nil
+	}
+	return template.ValidateFinalizers(m.GetFinalizers(), field.NewPath("metadata", "finalizers"))
 }
 
 // WarningsOnCreate is what the row wants the client told.
@@ -113,9 +127,17 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []s
 	return nil
 }
 
-// WarningsOnUpdate is the same for an update.
-func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+// WarningsOnUpdate is the same for an update. Whoever leaves the template of a workload as it is hears nothing about it again.
+func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if hasTemplate(s.kind) && generation(obj) == generation(old) {
+		return nil
+	}
 	return s.WarningsOnCreate(ctx, obj)
+}
+
+// hasTemplate says that a kind's warnings are about a template of Pods.
+func hasTemplate(k *kind.Kind) bool {
+	return k.Group == "apps" || k.Group == "batch" || k.Group == "" && (k.Resource == "replicationcontrollers" || k.Resource == "podtemplates")
 }
 
 // CheckGracefulDelete fills in the grace period of kinds that end gracefully.

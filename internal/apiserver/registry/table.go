@@ -31,6 +31,9 @@ func (t *table) ConvertToTable(ctx context.Context, obj, options runtime.Object)
 	now := kind.RowOptions{Now: metav1.NewTime(time.Now())}
 	one := func(o runtime.Object) error {
 		row := metav1.TableRow{Cells: t.Row(o, now), Object: runtime.RawExtension{Object: o}}
+		if t.Shown != nil {
+			row.Object.Object = t.Shown(o)
+		}
 		if t.Conditions != nil {
 			row.Conditions = t.Conditions(o)
 		}

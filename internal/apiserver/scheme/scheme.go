@@ -90,7 +90,7 @@ func New(kinds []kind.Kind, more ...func(*runtime.Scheme) error) (*Scheme, error
 			return nil, fmt.Errorf("versions of %s: %w", gv, err)
 		}
 	}
-	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries, addEviction}, more...) {
+	for _, add := range append([]func(*runtime.Scheme) error{addEvents, addQueries, addEviction, addOld}, more...) {
 		if err := add(s.Scheme); err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/apiserver/auth/node"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
 // Plugin is the plugin NodeRestriction.
@@ -80,6 +81,8 @@ func (p *Plugin) judge(ctx context.Context, name string, a admission.Attributes)
 		return csiNodes(name, a)
 	case resourcev1.Resource("resourceslices"):
 		return slices(name, a)
+	case journal.GroupVersion.WithResource(journal.Resource).GroupResource():
+		return p.facts(ctx, name, a)
 	}
 	return nil
 }

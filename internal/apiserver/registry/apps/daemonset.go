@@ -2,6 +2,7 @@ package apps
 
 import (
 	"context"
+	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,8 +44,22 @@ func daemonSets() kind.Kind {
 		Warn:          func(d *appsv1.DaemonSet) []string { return warn(&d.Spec.Template) },
 		Unconditional: true,
 	}.Rules()
-	k.Table = kind.Table{Columns: daemonSetColumns(), Row: row.Cells(daemonSetRow)}
+	k.Table = kind.Table{Columns: daemonSetColumns(), Row: row.Cells(daemonSetRow), Shown: withoutTemplateGeneration}
 	return k
+}
+
+// withoutTemplateGeneration is a DaemonSet as tables carry it: upstream's has the generation in a field there, not in an annotation.
+func withoutTemplateGeneration(o runtime.Object) runtime.Object {
+	d, ok := o.(*appsv1.DaemonSet)
+	if !ok {
+		return o
+	}
+	out := *d
+	out.Annotations = maps.Clone(d.Annotations)
+	if delete(out.Annotations, appsv1.DeprecatedTemplateGeneration); len(out.Annotations) == 0 {
+		out.Annotations = nil
+	}
+	return &out
 }
 
 // templateGeneration counts changes of the template. It was a field once and is an annotation that clients cannot change now.

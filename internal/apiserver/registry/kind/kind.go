@@ -84,6 +84,8 @@ type Table struct {
 	Row func(obj runtime.Object, o RowOptions) []any
 	// Conditions mark a row (a Pod that ended); nil means none.
 	Conditions func(obj runtime.Object) []metav1.TableRowCondition
+	// Shown is the object a row carries, of which clients see the metadata; nil means the object itself.
+	Shown func(obj runtime.Object) runtime.Object
 }
 
 // RowOptions tell how to print a row.

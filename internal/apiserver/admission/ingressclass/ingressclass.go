@@ -1,0 +1,81 @@
+// Package ingressclass gives an Ingress that names no class the default one.
+//
+// Chapter 1, written. In: an Ingress being created, the IngressClasses. Out: spec.ingressClassName.
+package ingressclass
+
+import (
+	"context"
+	"errors"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
+	networkinglisters "k8s.io/client-go/listers/networking/v1"
+)
+
+// oldClass named the class before there was a field for it.
+const oldClass = "kubernetes.io/ingress.class"
+
+// Plugin is the mutating plugin DefaultIngressClass.
+type Plugin struct {
+	*admission.Handler
+	classes networkinglisters.IngressClassLister
+}
+
+// New makes it.
+func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Create)} }
+
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	i := f.Networking().V1().IngressClasses()
+	p.classes = i.Lister()
+	p.SetReadyFunc(i.Informer().HasSynced)
+}
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *Plugin) ValidateInitialization() error {
+	if p.classes == nil {
+		return errors.New("default ingress class admission: no informer of IngressClasses")
+	}
+	return nil
+}
+
+// Admit implements admission.MutationInterface.
+func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	ingress, ok := a.GetObject().(*networkingv1.Ingress)
+	if !ok || a.GetSubresource() != "" || ingress.Spec.IngressClassName != nil {
+		return nil
+	}
+	if _, named := ingress.Annotations[oldClass]; named {
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	list, err := p.classes.List(labels.Everything())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if c := Default(list); c != nil {
+		name := c.Name
+		ingress.Spec.IngressClassName = &name
+	}
+	return nil
+}
+
+// Default returns the newest class marked as default, the first by name among equally new ones; nil when none is.
+func Default(list []*networkingv1.IngressClass) *networkingv1.IngressClass {
+	var out *networkingv1.IngressClass
+	for _, c := range list {
+		if c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true" {
+			continue
+		}
+		newer := out == nil || out.CreationTimestamp.Before(&c.CreationTimestamp)
+		same := out != nil && out.CreationTimestamp.Equal(&c.CreationTimestamp)
+		if newer || same && c.Name < out.Name {
+			out = c
+		}
+	}
+	return out
+}
