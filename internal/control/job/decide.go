@@ -197,18 +197,25 @@ func (t *tally) sort(p *corev1.Pod) {
 	case p.Status.Phase == corev1.PodFailed:
 		t.ended = append(t.ended, p)
 		t.lastFailure = later(t.lastFailure, endOf(p))
-		if tracked(p) && !outside {
+		if tracked(p) && !outside && !t.met() {
 			t.fail(p)
 		}
 	case p.DeletionTimestamp != nil:
 		t.ending = append(t.ending, p)
-		if !onlyFailed(t.Job) && tracked(p) && !outside && !t.stoppedByUs() {
+		if !onlyFailed(t.Job) && tracked(p) && !outside && !t.stoppedByUs() && !t.met() {
 			t.uncountedBad[p.UID] = true
 			t.lastFailure = later(t.lastFailure, askedToEnd(p))
 		}
 	default:
 		t.live = append(t.live, p)
 	}
+}
+
+// met tells whether the Job has reached its goal: Pods that are stopped since then are no failures.
+func (t *tally) met() bool {
+	return slices.ContainsFunc(t.Job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuccessCriteriaMet && c.Status == corev1.ConditionTrue
+	})
 }
 
 // stoppedByUs tells whether the ending Pods were deleted because of suspension: those are no failures.
