@@ -16,11 +16,13 @@ import (
 	"k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 
+	"github.com/gantry-project/gantry/internal/apiserver/audit"
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
@@ -113,8 +115,11 @@ func (b *builder) makeGeneric() error {
 	g.Authentication.RequestHeaderConfig = b.access.RequestHeader
 	g.Authorization.Authorizer = b.access.Authorizer
 	g.RuleResolver = b.access.RuleResolver
+	if b.config.PriorityAndFairness {
+		g.FlowControl = flowcontrol.New(b.informers, b.client.FlowcontrolV1(), g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight)
+	}
 	b.generic = g
-	return nil
+	return audit.Apply(b.config.Audit, g)
 }
 
 // chain is the library's chain; innermost, the client's name is kept for facts about writes of Pods.

@@ -4,6 +4,9 @@ import (
 	"net"
 	"net/netip"
 
+	"k8s.io/apiserver/pkg/server/options"
+
+	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -20,6 +23,13 @@ type Config struct {
 	Journal  Journal          // where facts about Pods go and come from
 	// Access makes authentication, authorization, admission and their kinds. nil trusts in-process clients and nobody else.
 	Access func(AccessDeps) (*Access, error)
+	// Audit says what is recorded of requests and where; nil records nothing.
+	Audit *options.AuditOptions
+	// Encryption says how values are encrypted in the store.
+	Encryption encrypt.Options
+	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
+	// once is bounded. Upstream has it on.
+	PriorityAndFairness bool
 	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
 	OpenAPIv2Off bool
 	// AggregatorOff and CustomResourcesOff leave out aggregated APIs and custom resources.

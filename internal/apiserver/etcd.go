@@ -15,6 +15,7 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
+	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
@@ -39,11 +40,34 @@ func (b *builder) openEtcd() error {
 	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
 	factory.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
 	b.checkHealth()
+	b.etcd.EncryptionProviderConfigFilepath, b.etcd.EncryptionProviderConfigAutomaticReload = b.config.Encryption.File, b.config.Encryption.Reload
 	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
 	b.generic.RESTOptionsGetter = b.server.store.Share(b.generic.RESTOptionsGetter)
-	return nil
+	return b.checkKeys(factory)
+}
+
+// checkKeys makes sure that the store's values can be read before anybody is served.
+func (b *builder) checkKeys(factory *serverstorage.DefaultStorageFactory) error {
+	if check, ok := b.generic.ResourceTransformers.(healthz.HealthChecker); ok && b.etcd.SkipHealthEndpoints {
+		b.generic.AddHealthChecks(check) // of key services; the library adds it where it adds etcd's
+		b.generic.AddReadyzChecks(check)
+	}
+	client, err := b.server.store.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	path := func(gr schema.GroupResource) string {
+		if gr.Group != "" && !b.scheme.Scheme.IsGroupRegistered(gr.Group) { // a custom resource
+			return store.Prefix + "/" + gr.Group + "/" + gr.Resource + "/"
+		}
+		return store.Prefix + "/" + factory.ResourcePrefix(gr) + "/"
+	}
+	return encrypt.Check(ctx, b.config.Encryption, encrypt.Store{Client: client, Path: path, Open: b.generic.ResourceTransformers})
 }
 
 // delegate is the shared configuration for one of the other servers of the chain, whose objects are encoded in its own way.

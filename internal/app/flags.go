@@ -34,12 +34,6 @@ type place struct {
 	cri cri.Options // what the kubelet's configuration says of the runtime's sockets
 }
 
-// entrance says who may come in beside holders of certificates.
-type entrance struct {
-	tokenFile string
-	anonymous bool
-}
-
 func (p *place) dataFlag(f *pflag.FlagSet) {
 	f.StringVar(&p.dataDir, "data-dir", defaultDataDir, "directory of everything this instance keeps")
 }
@@ -48,8 +42,7 @@ func (p *place) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.bindAddress, "bind-address", "0.0.0.0", "address the API server listens on")
 	f.IntVar(&p.securePort, "secure-port", 6443, "port of the API server")
 	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get")
-	f.StringVar(&p.tokenFile, "token-auth-file", "", "file of static tokens: token,user,uid,\"group,…\" per line")
-	f.BoolVar(&p.anonymous, "anonymous-auth", false, "let requests without credentials through to authorization; default: only health checks")
+	p.entrance.flags(f)
 	p.keeping.flags(f)
 }
 

@@ -16,9 +16,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/admission"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/node"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/oidc"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/policy"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/rbac"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/webhook"
 	registryauth "github.com/gantry-project/gantry/internal/apiserver/registry/auth"
 	registryrbac "github.com/gantry-project/gantry/internal/apiserver/registry/rbac"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/serviceaccounts"
@@ -40,6 +42,11 @@ type Options struct {
 	Anonymous bool
 	// ProtectStorage turns on StorageObjectInUseProtection; the protection controllers must run.
 	ProtectStorage bool
+	// BootstrapTokens lets new nodes in by Secrets of type bootstrap.kubernetes.io/token in kube-system.
+	BootstrapTokens bool
+	OIDC            oidc.Options   // issuers outside
+	Tokens          webhook.Tokens // who is asked about tokens nobody here knows
+	Chain           webhook.Chain  // who decides what one may do
 }
 
 // Access returns what apiserver.Config.Access wants.

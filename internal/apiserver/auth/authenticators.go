@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
 	own "github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/oidc"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 )
 
@@ -50,23 +52,68 @@ func (s *stack) authenticate(out *own.Access) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range tokens {
+	others, issuers, err := s.others()
+	if err != nil {
+		return err
+	}
+	for _, t := range append(tokens, others...) {
 		all = append(all, bearertoken.New(t), websocket.NewProtocolAuthenticator(t))
 	}
 	known := group.NewAuthenticatedGroupAdder(union.New(all...))
-	out.Authenticator = union.NewFailOnError(known, anonymous.NewAuthenticator(s.anonymous()))
+	nobody, err := s.anonymous(issuers)
+	if err != nil {
+		return err
+	}
+	out.Authenticator = known
+	if nobody != nil {
+		out.Authenticator = union.NewFailOnError(known, nobody)
+	}
 	return nil
 }
 
-func (s *stack) anonymous() []apiserver.AnonymousAuthCondition {
-	if s.options.Anonymous {
-		return nil
+// others are the authenticators of tokens that something else vouches for: Secrets, issuers outside, a webhook. The issuers may be nil.
+func (s *stack) others() (out []authenticator.Token, issuers *oidc.Authenticator, err error) {
+	if s.options.BootstrapTokens {
+		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences, token.NewBootstrap(objects{s.deps.Lookup}, nil)))
 	}
+	o := s.options.OIDC
+	o.Disallowed = []string{s.options.Issuer}
+	if issuers, err = oidc.New(o); err != nil {
+		return nil, nil, err
+	}
+	if issuers != nil {
+		s.runners = append(s.runners, issuers.Run)
+		out = append(out, authenticator.WrapAudienceAgnosticToken(s.audiences, issuers))
+	}
+	if s.options.Tokens.File != "" {
+		ask, err := s.options.Tokens.Authenticator(s.audiences)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, ask)
+	}
+	return out, issuers, nil
+}
+
+// anonymous lets requests without credentials through, as the file of issuers, the flag or the default has it; nil for none of them.
+func (s *stack) anonymous(issuers *oidc.Authenticator) (authenticator.Request, error) {
 	var paths []apiserver.AnonymousAuthCondition
-	for _, p := range healthPaths() {
-		paths = append(paths, apiserver.AnonymousAuthCondition{Path: p})
+	if issuers != nil && issuers.Anonymous() != nil {
+		c := issuers.Anonymous()
+		switch {
+		case s.options.Anonymous:
+			return nil, errors.New("--anonymous-auth and the anonymous field of the authentication configuration exclude each other: keep the field")
+		case !c.Enabled:
+			return nil, nil
+		}
+		return anonymous.NewAuthenticator(c.Conditions), nil
 	}
-	return paths
+	if !s.options.Anonymous {
+		for _, p := range healthPaths() {
+			paths = append(paths, apiserver.AnonymousAuthCondition{Path: p})
+		}
+	}
+	return anonymous.NewAuthenticator(paths), nil
 }
 
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
