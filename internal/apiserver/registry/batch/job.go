@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -106,8 +107,13 @@ func generateSelector(j *batchv1.Job) {
 	if s.Template.Labels == nil {
 		s.Template.Labels = map[string]string{}
 	}
+	// A Job without labels of its own has its template's, the generated ones among them.
+	alike := maps.Equal(j.Labels, s.Template.Labels)
 	for _, kv := range generatedLabels(j) {
 		setIfAbsent(s.Template.Labels, kv[0], kv[1])
+	}
+	if alike {
+		j.Labels = maps.Clone(s.Template.Labels)
 	}
 	if s.Selector == nil {
 		s.Selector = &metav1.LabelSelector{}
