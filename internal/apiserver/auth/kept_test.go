@@ -1,0 +1,260 @@
+package auth_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
+	"github.com/gantry-project/gantry/internal/apiserver/store"
+)
+
+// kept is a server over a directory that outlives it.
+type kept struct {
+	*apiserver.Server
+	client kubernetes.Interface
+	end    func()
+}
+
+func keep(t testing.TB, dir string, change func(*apiserver.Config)) (*kept, error) {
+	t.Helper()
+	c := apiserver.Config{
+		Listen: apiserver.Listen{Address: "127.0.0.1", Port: -1}, DataDir: dir, Etcd: store.Options{NoFsync: true, Tick: 10 * time.Millisecond},
+		OpenAPIv2Off: true, AggregatorOff: true, CustomResourcesOff: true,
+	}
+	change(&c)
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := apiserver.New(ctx, c)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	k := &kept{Server: s, end: func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		done <- nil
+	}}
+	t.Cleanup(k.end)
+	select {
+	case <-s.Ready():
+	case <-time.After(30 * time.Second):
+		t.Fatal("not ready in 30 s")
+	}
+	if k.client, err = kubernetes.NewForConfig(s.InProcess(master())); err != nil {
+		t.Fatal(err)
+	}
+	return k, nil
+}
+
+func (k *kept) secret(t testing.TB, name, text string) {
+	t.Helper()
+	_, err := k.client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"k": text}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (k *kept) reads(t testing.TB, name, want string) {
+	t.Helper()
+	s, err := k.client.CoreV1().Secrets("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil || string(s.Data["k"]) != want {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// stored is what etcd holds for a Secret.
+func (k *kept) stored(t testing.TB, name string) string {
+	t.Helper()
+	c, err := k.Store().Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	res, err := c.Get(t.Context(), "/registry/secrets/default/"+name)
+	if err != nil || len(res.Kvs) != 1 {
+		t.Fatalf("%v, %v", res, err)
+	}
+	return string(res.Kvs[0].Value)
+}
+
+const provider = `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [secrets]
+  providers:
+  - aesgcm: {keys: [%s]}
+  - identity: {}
+`
+
+const (
+	keyOne = "{name: one, secret: MDEyMzQ1Njc4OWFiY2RlZg==}"
+	keyTwo = "{name: two, secret: ZmVkY2JhOTg3NjU0MzIxMA==}"
+)
+
+// Secrets are not readable in etcd; keys can be rotated; a key that is missing is refused at start, naming resource, file and remedy.
+func TestEncryptionAtRest(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
+	with := func(keys string) func(*apiserver.Config) {
+		if err := os.WriteFile(file, fmt.Appendf(nil, provider, keys), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return func(c *apiserver.Config) { c.Encryption = encrypt.Options{File: file, Reload: true} }
+	}
+	k, err := keep(t, dir, func(*apiserver.Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.secret(t, "plain", "open-sesame")
+	if !strings.Contains(k.stored(t, "plain"), "open-sesame") {
+		t.Fatal("the test cannot see what is stored")
+	}
+	k.end()
+	if k, err = keep(t, dir, with(keyOne)); err != nil {
+		t.Fatal(err)
+	}
+	k.secret(t, "one", "open-sesame")
+	if raw := k.stored(t, "one"); strings.Contains(raw, "sesame") || !strings.HasPrefix(raw, "k8s:enc:aesgcm:v1:one:") {
+		t.Errorf("stored: %q", raw)
+	}
+	k.reads(t, "plain", "open-sesame")
+	k.end()
+	if k, err = keep(t, dir, with(keyTwo+", "+keyOne)); err != nil { // rotated
+		t.Fatal(err)
+	}
+	k.secret(t, "two", "open-sesame")
+	if raw := k.stored(t, "two"); !strings.HasPrefix(raw, "k8s:enc:aesgcm:v1:two:") {
+		t.Errorf("stored: %q", raw)
+	}
+	k.reads(t, "one", "open-sesame")
+	k.end()
+	_, err = keep(t, dir, with(keyTwo))
+	if err == nil || !strings.Contains(err.Error(), "secrets: no key in "+file+" opens /registry/secrets/default/one") {
+		t.Errorf("a missing key: %v", err)
+	}
+	_, err = keep(t, dir, func(*apiserver.Config) {})
+	if err == nil || !strings.Contains(err.Error(), "--encryption-provider-config") {
+		t.Errorf("no configuration: %v", err)
+	}
+	_, err = keep(t, dir, with("{name: bad, secret: c2hvcnQ=}"))
+	if err == nil || !strings.Contains(err.Error(), "secret") {
+		t.Errorf("a bad key: %v", err)
+	}
+}
+
+// What the policy names is in the audit log, with the body where it says so; what it leaves out is not.
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	policy := write(t, "policy.yaml", `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, resources: [{group: "", resources: [events, namespaces]}]}
+- {level: Request, verbs: [create], resources: [{group: "", resources: [configmaps]}]}
+- {level: Metadata, resources: [{group: "", resources: [secrets]}]}
+`)
+	o := options.NewAuditOptions()
+	o.PolicyFile, o.LogOptions.Path = policy, filepath.Join(t.TempDir(), "audit.log")
+	k, err := keep(t, t.TempDir(), func(c *apiserver.Config) { c.Audit = o })
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.secret(t, "hidden", "open-sesame")
+	if _, err := k.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "seen"}, Data: map[string]string{"a": "body-is-here"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(o.LogOptions.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	levels := map[string]string{}
+	for line := range strings.SplitSeq(strings.TrimSpace(string(raw)), "\n") {
+		var e struct {
+			Level, Verb string
+			User        struct{ Username string }
+			ObjectRef   struct{ Resource, Name string }
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if e.User.Username == "admin" {
+			levels[e.Verb+" "+e.ObjectRef.Resource+"/"+e.ObjectRef.Name] = e.Level
+		}
+	}
+	if levels["create secrets/hidden"] != "Metadata" || levels["create configmaps/seen"] != "Request" || len(levels) != 2 {
+		t.Errorf("audited: %v", levels)
+	}
+	if strings.Contains(string(raw), "sesame") || !strings.Contains(string(raw), "body-is-here") {
+		t.Errorf("bodies in the log: %s", raw)
+	}
+	for name, change := range map[string]func(*options.AuditOptions){
+		"--audit-policy-file": func(o *options.AuditOptions) { o.LogOptions.Path = "-" }, "--audit-log-path": func(o *options.AuditOptions) { o.PolicyFile = policy },
+		"/nowhere": func(o *options.AuditOptions) { o.PolicyFile, o.LogOptions.Path = "/nowhere", "-" },
+	} {
+		o := options.NewAuditOptions()
+		change(o)
+		if _, err := keep(t, t.TempDir(), func(c *apiserver.Config) { c.Audit = o }); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want %s named", err, name)
+		}
+	}
+}
+
+// A full store answers writes with a clear 500 that names the remedy, is not ready, goes on reading and deleting, and takes writes after the remedy.
+func TestFullStoreSaysSo(t *testing.T) {
+	t.Parallel()
+	k, err := keep(t, t.TempDir(), func(c *apiserver.Config) { c.Etcd.Quota = 4 << 20 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := k.client.CoreV1().ConfigMaps("default")
+	big := strings.Repeat("x", 400<<10)
+	written := 0
+	for ; written < 50; written++ {
+		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("big-", written)}, Data: map[string]string{"a": big}}, metav1.CreateOptions{})
+		if err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "database space exceeded") || !strings.Contains(err.Error(), "gantry etcd defrag") {
+		t.Fatalf("the store never was full, or did not say so: %v", err)
+	}
+	raw, err := k.client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(t.Context())
+	if err == nil || !strings.Contains(string(raw), "[-]etcd") {
+		t.Errorf("readyz of a full store: %s, %v", raw, err)
+	}
+	for n := range written {
+		if _, err := maps.Get(t.Context(), fmt.Sprint("big-", n), metav1.GetOptions{}); err != nil {
+			t.Errorf("acknowledged, and lost: %v", err)
+		}
+		if err := maps.Delete(t.Context(), fmt.Sprint("big-", n), metav1.DeleteOptions{}); err != nil {
+			t.Errorf("delete from a full store: %v", err)
+		}
+	}
+	if _, err := k.Store().Compact(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Store().Defragment(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "small"}}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("after compaction and defragmentation: %v", err)
+	}
+	if _, err := k.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context()); err != nil {
+		t.Errorf("readyz after compaction and defragmentation: %v", err)
+	}
+}
