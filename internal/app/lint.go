@@ -152,7 +152,7 @@ func writeLint(w io.Writer, all []linted) error {
 			fmt.Fprintf(&b, "\n      %s\n      → %s\n", f.Message, f.Fix)
 		}
 	}
-	fmt.Fprintf(&b, "%s judged: %s, %s, %d of interest\n", plural(len(all), "object"), plural(counts[lint.Error], "error"), plural(counts[lint.Warning], "warning"), counts[lint.Info])
+	fmt.Fprintf(&b, "%s judged: %s, %s, %d info\n", plural(len(all), "object"), plural(counts[lint.Error], "error"), plural(counts[lint.Warning], "warning"), counts[lint.Info])
 	_, err := io.WriteString(w, b.String())
 	return err
 }
