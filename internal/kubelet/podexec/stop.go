@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/reason"
@@ -68,12 +70,15 @@ func (c *call) preStop(ctx context.Context, k podplan.Kill, deadline time.Time) 
 	begin := time.Now()
 	limited, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	log := klog.FromContext(ctx).WithValues("container", k.Name)
+	log.Info("Waiting for the preStop hook", "atMost", time.Until(deadline).Round(time.Millisecond))
 	step := journal.StopStep{Container: k.Name, Step: "preStop"}
 	if err := c.lifecycle(limited, m, k.ID, m.Lifecycle.PreStop); err != nil && ctx.Err() == nil {
 		step.Message = err.Error()
 		c.h.d.Events.Hook(c.pod, k.Name, "FailedPreStopHook", "PreStopHook failed")
 	}
 	step.Took = journal.Took(time.Since(begin))
+	log.Info("The preStop hook is over", "took", time.Since(begin).Round(time.Millisecond), "failed", step.Message)
 	c.put(step)
 }
 
