@@ -82,6 +82,11 @@ recordings: build ## compare Gantry's answers with upstream's recorded ones, per
 	@go run ./hack/recordings api
 	@if [ "$$(id -u)" = 0 ]; then go run ./hack/recordings pods; else echo "lives of Pods are left out: they need root"; fi
 
+.PHONY: faults
+faults: ## 200 random schedules of killed parts over fake containers, and 20 over real ones when root (SEED=n repeats; some 25 minutes)
+	@go test ./testcluster/faults -count=1 -timeout 90m -schedules 200 -seed $(or $(SEED),0)
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) build && go test ./test/faults -count=1 -timeout 60m -schedules 20 -pods 27 -seed $(or $(SEED),0); fi
+
 .PHONY: clean
 clean: ## remove build/ (the caches under ~/.cache/gantry stay)
 	@rm -rf build

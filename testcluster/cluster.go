@@ -46,12 +46,12 @@ type Cluster struct {
 	// Client is a clientset over Config.
 	Client kubernetes.Interface
 
-	t      testing.TB
-	o      options
-	dir    string
-	files  *pki.Files
-	log    *ring.Ring
-	wire   wire
+	t     testing.TB
+	o     options
+	dir   string
+	files *pki.Files
+	log   *ring.Ring
+	wire  wire
 
 	stopServer func()
 

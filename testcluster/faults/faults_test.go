@@ -1,0 +1,43 @@
+package faults_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+var (
+	schedules = flag.Int("schedules", 1, "how many random schedules are played")
+	seed      = flag.Uint64("seed", 0, "of the first schedule; 0 takes one from the clock. The next schedules have the next seeds")
+)
+
+// perCluster is how many schedules one cluster goes through. Few: client-go's watches come back ever later to an API server that dies often, up to a minute.
+const perCluster = 3
+
+// Whatever is killed in the middle of whatever: one identity never runs twice, nothing starts after its stop was asked for, what was acknowledged stays,
+// no container is restarted by it, every Pod that is to end ends, and nothing is left of it.
+//
+// row: PWK-26
+// row: KSL-08
+// row: KSL-12
+// row: KSL-24
+// row: TRM-12
+func TestRandomFaults(t *testing.T) {
+	first := *seed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	t.Logf("seeds %d to %d", first, first+uint64(*schedules)-1)
+	for done := 0; done < *schedules && !t.Failed(); done += perCluster {
+		w := newWorld(t)
+		for i := range min(perCluster, *schedules-done) {
+			s, begun := first+uint64(done+i), time.Now()
+			if w.play(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
+				t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules 1 -seed %d\n%s\n%s", s, s, w.tale(), w.c.Dump())
+			}
+			t.Logf("seed %d took %s", s, time.Since(begun).Round(time.Millisecond))
+		}
+		w.end()
+	}
+}
