@@ -16,6 +16,7 @@ type entrance struct {
 	access     auth.Options
 	audit      *options.AuditOptions
 	encryption encrypt.Options
+	fair       bool // priority and fairness
 }
 
 func (e *entrance) flags(f *pflag.FlagSet) {
@@ -37,6 +38,7 @@ func (e *entrance) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.Denied, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long its refusals are remembered")
 	f.StringVar(&e.encryption.File, "encryption-provider-config", "", "EncryptionConfiguration file: how values are encrypted in the store")
 	f.BoolVar(&e.encryption.Reload, "encryption-provider-config-automatic-reload", true, "take that file's changes while running")
+	f.BoolVar(&e.fair, "enable-priority-and-fairness", false, "divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 µs")
 	e.auditFlags(f)
 }
 

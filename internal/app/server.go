@@ -90,7 +90,7 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{services}},
 		Kubelets: pods.Connections{Kubelet: kubelets, Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName}},
 		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
-		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption,
+		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, PriorityAndFairness: p.fair,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
