@@ -79,6 +79,7 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 		case <-ctx.Done():
 		}
 	}()
+	go p.tend(ctx, server, out)
 	return server.Run(ctx)
 }
 

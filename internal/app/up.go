@@ -128,6 +128,7 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	defer stopServer()
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serverCtx) }()
+	go u.tend(serverCtx, server, u.out)
 	select {
 	case <-server.Ready():
 		u.out.step("API server ready at %s", u.serverURL())

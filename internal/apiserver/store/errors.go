@@ -1,11 +1,14 @@
 package store
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // InUse says that another process holds the directory.
@@ -40,6 +43,30 @@ func (e *Unreachable) Error() string {
 
 // Unwrap returns what the client said.
 func (e *Unreachable) Unwrap() error { return e.Err }
+
+// expired says that a client certificate is past its time: etcd would only close the connection.
+func expired(file string, now time.Time) error {
+	if file == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("store: etcd client certificate: %w", err)
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return fmt.Errorf("store: etcd client certificate %s: no PEM block in it: name a certificate file", file)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("store: etcd client certificate %s: %w", file, err)
+	}
+	if now.After(cert.NotAfter) {
+		return fmt.Errorf("store: etcd client certificate %s of %q expired on %s: have etcd's authority issue a new one and start again",
+			file, cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
 
 // lock takes a lock file that the kernel releases when the process ends, however it ends.
 func lock(path string) (unlock func(), err error) {

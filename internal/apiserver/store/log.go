@@ -1,7 +1,9 @@
 package store
 
 import (
+	"fmt"
 	"strings"
+	"syscall"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -24,7 +26,30 @@ var harmless = []string{
 
 // quiet is etcd's logger: warnings and worse go to klog, the harmless do not, and what would end the process panics instead, so that launch sees it.
 func quiet() *zap.Logger {
-	return zap.New(bridge{}, zap.WithFatalHook(zapcore.WriteThenPanic))
+	return zap.New(bridge{}, zap.WithFatalHook(halt{}))
+}
+
+// halt panics with all that etcd said: it must not go on after a write to its log failed, or it would acknowledge what is not on disk.
+type halt struct{}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (halt) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		f.AddTo(enc)
+	}
+	panic(halted(e.Message, enc.Fields["error"]))
+}
+
+func halted(message string, cause any) string {
+	text := "etcd cannot go on: " + message
+	if cause != nil {
+		text += fmt.Sprintf(": %v", cause)
+	}
+	if strings.Contains(text, syscall.ENOSPC.Error()) {
+		text += ": make room on the disk of the data directory and start again; every acknowledged write is kept"
+	}
+	return text
 }
 
 // bridge is a zapcore.Core over klog.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -57,6 +58,9 @@ func (s *shared) close() {
 
 // Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the error is *Full or says what etcd said.
 func (s *Store) Ping(ctx context.Context) error {
+	if s.closed.Load() {
+		return errors.New("the store is closed")
+	}
 	if s.embedded != nil {
 		if _, err := s.shared.client.KV.Get(ctx, Prefix+"/health"); err != nil {
 			return err
@@ -107,7 +111,7 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	}
 	caching, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage: raw, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
-		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec,
+		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec, Clock: together{},
 	})
 	if err != nil {
 		raw.Close()

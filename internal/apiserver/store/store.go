@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,6 +44,7 @@ type Store struct {
 	embedded  *embed.Etcd
 	shared    *shared
 	release   func()
+	closed    atomic.Bool
 }
 
 // Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which option is wrong.
@@ -80,17 +82,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // Close stops an embedded etcd; call it after the API server has ended. It is safe to call more than once.
 func (s *Store) Close() {
+	if s.closed.Swap(true) {
+		return
+	}
 	if s.shared != nil {
 		s.shared.close()
-		s.shared = nil
 	}
 	if s.embedded != nil {
 		s.embedded.Close()
-		s.embedded = nil
 	}
 	if s.release != nil {
 		s.release()
-		s.release = nil
 	}
 }
 
@@ -129,6 +131,9 @@ func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
 			return cfg, fmt.Errorf("store: etcd client certificate: %w: check the etcd CA, certificate and key files", err)
 		}
 		cfg.TLS = tls
+		if err := expired(t.CertFile, time.Now()); err != nil {
+			return cfg, err
+		}
 	}
 	return cfg, nil
 }
