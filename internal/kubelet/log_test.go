@@ -1,0 +1,98 @@
+package kubelet_test
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+// heldMount is a mount below a Pod's directory that cannot be taken off before the test lets it.
+type heldMount struct {
+	mount.Plain
+	let chan struct{}
+	mu  sync.Mutex
+	at  string
+}
+
+func (m *heldMount) Under(dir string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at != "" && strings.Contains(dir, "uid-p") {
+		return []string{dir}, nil
+	}
+	return nil, nil
+}
+
+func (m *heldMount) Unmount(string) error {
+	<-m.let
+	m.mu.Lock()
+	m.at = ""
+	m.mu.Unlock()
+	return nil
+}
+
+// page is a log in memory.
+type page struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.Write(b)
+}
+
+func (p *page) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.String()
+}
+
+// Somebody who reads the kubelet's log at its usual verbosity sees what a deletion waits for: the hook, then the unmount.
+//
+// row: OPS-09
+func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
+	log := &page{}
+	klog.LogToStderr(false)
+	klog.SetOutput(log)
+	defer func() {
+		klog.Flush()
+		klog.LogToStderr(true)
+	}()
+	in(t, func(r *rig) {
+		r.stop()
+		held := &heldMount{let: make(chan struct{}), at: "x"}
+		r.with = func(o *kubelet.Options) { o.Ports.Mounts = held }
+		r.start()
+		c := box("app", runs)
+		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 8}}}
+		p := pod("p", c)
+		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		r.create(p)
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 30)
+		r.pass(4 * time.Second)
+		klog.Flush()
+		if s := log.String(); !strings.Contains(s, `"Waiting for the preStop hook"`) || strings.Contains(s, "hook is over") || !strings.Contains(s, `container="app"`) || !strings.Contains(s, `pod="default/p"`) {
+			t.Errorf("the log does not tell of the hook:\n%s", s)
+		}
+		r.pass(30 * time.Second)
+		klog.Flush()
+		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) || !strings.Contains(s, `"The Pod is stuck"`) || !strings.Contains(s, `path="SyncTerminatedPod"`) || !strings.Contains(s, `step="removal of the Pod's volumes"`) {
+			t.Errorf("the log does not tell of the unmount:\n%s", s)
+		}
+		close(held.let)
+		r.pass(2 * time.Minute)
+		r.gone("p")
+	})
+}
