@@ -107,8 +107,9 @@ func generateSelector(j *batchv1.Job) {
 	if s.Template.Labels == nil {
 		s.Template.Labels = map[string]string{}
 	}
-	// A Job without labels of its own has its template's, the generated ones among them.
-	alike := maps.Equal(j.Labels, s.Template.Labels)
+	// A Job without labels of its own has its template's, the generated ones among them. Where the template has none either, it gets them when it
+	// is read from the store: they are not checked twice.
+	alike := len(j.Labels) > 0 && maps.Equal(j.Labels, s.Template.Labels)
 	for _, kv := range generatedLabels(j) {
 		setIfAbsent(s.Template.Labels, kv[0], kv[1])
 	}
