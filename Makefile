@@ -77,6 +77,10 @@ ledger: ## render docs/FEATURES.md from the rows that tests name and the last `m
 bench: build ## measure start, memory, Pod start and API throughput; prints the tables of docs/PERFORMANCE.md (root)
 	@go run ./hack/bench
 
+.PHONY: why
+why: build ## score what `gantry why` says about broken Pods, and try the remedies it prints (needs root)
+	@go run ./hack/whyscore
+
 .PHONY: recordings
 recordings: build ## compare Gantry's answers with upstream's recorded ones, per area (Pods' lives need root)
 	@go run ./hack/recordings api

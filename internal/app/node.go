@@ -229,8 +229,8 @@ func (n *nodeRole) build() (*parts, error) {
 	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
 	o.Configz = func() any { return n.config }
-	o.Pages.Forwarded = k.Forwarded
 	api.attach(k, &o)
+	o.Pages.Forwarded = k.Forwarded
 	server, err := serve.New(o)
 	if err != nil {
 		return nil, err
