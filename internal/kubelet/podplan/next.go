@@ -20,8 +20,10 @@ func Next(in In) Plan {
 	}
 	kills, replaced := sick(in, &p)
 	if len(kills) > 0 {
-		p.Do = append(p.Do, Stop{kills})
-		p.Do = append(p.Do, replaced...)
+		if !in.held(&p, StopTry) {
+			p.Do = append(p.Do, Stop{kills})
+			p.Do = append(p.Do, replaced...)
+		}
 		return p
 	}
 	if in.Facts.Furnished.IsZero() {
@@ -44,6 +46,9 @@ func Next(in In) Plan {
 // sandbox sees to it that there is exactly one ready sandbox, the newest; false means not yet.
 func sandbox(in In, p *Plan) bool {
 	newest := in.Seen.Sandbox()
+	if in.held(p, StopTry) {
+		return false
+	}
 	if newest != nil && newest.Ready {
 		for _, old := range in.Seen.Sandboxes[1:] {
 			if old.Ready {

@@ -50,10 +50,23 @@ func drawWorld(t *rapid.T) *world {
 		w.pod.Spec.InitContainers = append(w.pod.Spec.InitContainers, c)
 	}
 	for _, name := range []string{"a", "b"}[:rapid.IntRange(1, 2).Draw(t, "apps")] {
-		w.pod.Spec.Containers = append(w.pod.Spec.Containers, v1.Container{Name: name})
+		c := v1.Container{Name: name}
+		if rapid.IntRange(0, 3).Draw(t, name+" starts all over") == 0 {
+			c.RestartPolicyRules = []v1.ContainerRestartRule{restartAllOn(1)}
+		}
+		if rapid.Bool().Draw(t, name+" is restarted for its size") {
+			c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}}
+		}
+		w.pod.Spec.Containers = append(w.pod.Spec.Containers, c)
 		w.scripts[name] = drawScript(t, name, rapid.Bool().Draw(t, name+" ends"))
 	}
 	return w
+}
+
+func restartAllOn(code int32) v1.ContainerRestartRule {
+	return v1.ContainerRestartRule{
+		Action: v1.ContainerRestartRuleActionRestartAllContainers, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{code}},
+	}
 }
 
 func drawScript(t *rapid.T, name string, ends bool) script {
@@ -69,7 +82,7 @@ func drawScript(t *rapid.T, name string, ends bool) script {
 }
 
 func drawEvent(t *rapid.T, w *world) {
-	switch rapid.IntRange(0, 6).Draw(t, "event") {
+	switch rapid.IntRange(0, 11).Draw(t, "event") {
 	case 0:
 		if s := w.seen.Sandbox(); s != nil {
 			w.log("! sandbox dies")
@@ -90,6 +103,31 @@ func drawEvent(t *rapid.T, w *world) {
 		}
 	case 3:
 		w.fails["a"] = fault{"ErrImagePull", w.now.Add(15 * time.Second)}
+	case 4:
+		w.fails[podplan.SandboxTry] = fault{"FailedCreatePodSandBox", w.now.Add(12 * time.Second)}
+	case 5:
+		w.fails[podplan.StopTry] = fault{"FailedStop", w.now.Add(12 * time.Second)}
+	case 6:
+		if w.end == nil {
+			cpu := rapid.SampledFrom([]string{"100m", "200m"}).Draw(t, "cpu")
+			if err := w.resize("a", cpu); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 7:
+		w.fails[podplan.ResizeTry] = fault{"ResizeError", w.now.Add(12 * time.Second)}
+	case 8: // the runtime was away: what ended meanwhile has no exit code (LAB.md section 6)
+		if c := w.seen.Latest("a"); c != nil && c.State == podplan.Running {
+			w.log("! a exits while the runtime is down")
+			w.finish(c.ID, w.now, 255)
+		}
+	case 9: // its shim was killed: the sandbox is not ready, its containers are said to run until they are stopped
+		if s := w.seen.Sandbox(); s != nil {
+			w.log("! shim is killed")
+			for i := range w.seen.Sandboxes {
+				w.seen.Sandboxes[i].Ready = false
+			}
+		}
 	}
 }
 

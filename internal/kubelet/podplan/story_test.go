@@ -23,7 +23,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 // row: ISE-21
 // row: ISE-22
 // row: ISE-25
+// row: PWK-14
 // row: PWK-15
+// row: PWK-17
 // row: PWK-20
 // row: PWK-21
 // row: PWK-22
@@ -82,7 +84,7 @@ func (w *world) command(words []string) error {
 	switch words[0] {
 	case "pod": // restart= grace= deadline=
 		return w.podCommand(args)
-	case "init", "sidecar", "app": // NAME exit=CODE after=DURATION term=DURATION|ignore policy= rule=CODES
+	case "init", "sidecar", "app": // NAME exit=CODE after=DURATION term=DURATION|ignore policy= rule=CODE all-on=CODE resize=restart
 		return w.containerCommand(words[0], names[0], args)
 	case "sick": // NAME liveness|startup: 3 s after each start
 		s := w.scripts[names[0]]
@@ -118,6 +120,17 @@ func (w *world) command(words []string) error {
 		w.log("! kubelet restarts")
 		w.facts = podplan.Facts{Accepted: w.facts.Accepted}
 		w.tries = map[string]podplan.Try{}
+	case "resize": // NAME cpu=QUANTITY: granted by the node
+		return w.resize(names[0], args["cpu"])
+	case "debug": // NAME: an ephemeral container is added
+		w.pod.Spec.EphemeralContainers = append(w.pod.Spec.EphemeralContainers, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: names[0], Image: "img"}})
+		w.scripts[names[0]] = script{after: 2 * time.Second}
+	case "lost": // NAME: it ended while the runtime was down
+		w.log("! %s exits while the runtime is down", names[0])
+		w.finish(w.seen.Latest(names[0]).ID, w.now, 255)
+	case "unknown": // NAME: the runtime does not know its state
+		w.log("! the state of %s is not known", names[0])
+		w.seen.Latest(names[0]).State = podplan.Unknown
 	case "half-made": // NAME: a kubelet died between making and starting it
 		w.seen.Containers = append(w.seen.Containers, podplan.Container{ID: "half", Name: names[0], Sandbox: w.seen.Sandbox().ID, State: podplan.Created, Created: w.now})
 	case "forget-init": // NAME: somebody removes its record
@@ -175,6 +188,13 @@ func (w *world) containerCommand(kind, name string, args map[string]string) erro
 	if p := args["policy"]; p != "" {
 		own := v1.ContainerRestartPolicy(p)
 		c.RestartPolicy = &own
+	}
+	if r := args["all-on"]; r != "" {
+		n, _ := strconv.Atoi(r)
+		c.RestartPolicyRules = []v1.ContainerRestartRule{restartAllOn(int32(n))}
+	}
+	if args["resize"] == "restart" {
+		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}}
 	}
 	if r := args["rule"]; r != "" {
 		n, _ := strconv.Atoi(r)

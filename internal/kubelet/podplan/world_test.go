@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -30,6 +31,7 @@ type world struct {
 	done    bool
 	lines   []string
 	said    map[string]bool
+	applied podplan.Applied // nil until the first resize
 }
 
 // script is what a container does.
@@ -69,7 +71,7 @@ func (w *world) in() podplan.In {
 			health[c.Name] = h
 		}
 	}
-	return podplan.In{Pod: w.pod, Seen: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health, Tries: w.tries, Now: w.now}
+	return podplan.In{Pod: w.pod, Seen: w.seen, Facts: w.facts, End: w.end, Remove: w.remove, Health: health, Tries: w.tries, Now: w.now, Applied: w.applied}
 }
 
 func (w *world) log(format string, args ...any) {
@@ -130,9 +132,19 @@ func (w *world) say(p podplan.Plan) {
 
 // act performs one action at once; false stops the plan.
 func (w *world) act(a podplan.Action) bool {
+	if w.refused(a) {
+		return false
+	}
 	switch a := a.(type) {
 	case podplan.Furnish:
 		w.facts.Furnished = w.now
+	case podplan.Resize:
+		for _, c := range a.Containers {
+			w.applied = w.applied.With(c.Name, podplan.Size(w.pod, c.Name))
+		}
+		if a.Settle {
+			w.applied = w.applied.With(podplan.PodSize, podplan.Size(w.pod, podplan.PodSize))
+		}
 	case podplan.CreateSandbox:
 		w.serial++
 		w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: a.Attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial)), IPs: []string{"10.0.0.1"}})
@@ -158,6 +170,54 @@ func (w *world) act(a podplan.Action) bool {
 	return true
 }
 
+// refused tells whether a call that is no start fails now, and counts it as the worker does.
+func (w *world) refused(a podplan.Action) bool {
+	name := ""
+	switch a.(type) {
+	case podplan.CreateSandbox:
+		name = podplan.SandboxTry
+	case podplan.Stop, podplan.StopSandbox:
+		name = podplan.StopTry
+	case podplan.Resize:
+		name = podplan.ResizeTry
+	default:
+		return false
+	}
+	f, bad := w.fails[name]
+	if !bad || !w.now.Before(f.until) {
+		delete(w.tries, name)
+		return false
+	}
+	t := w.tries[name]
+	w.tries[name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, At: w.now}
+	w.log("%s: %s", a.Line(), f.code)
+	return true
+}
+
+// resize gives a container other sizes, which the node has granted.
+func (w *world) resize(name, cpu string) error {
+	q, err := resource.ParseQuantity(cpu)
+	if err != nil {
+		return err
+	}
+	if w.applied == nil {
+		w.applied = podplan.Applied{podplan.PodSize: podplan.Size(w.pod, podplan.PodSize)}
+		for _, m := range podplan.Members(w.pod) {
+			w.applied[m.Name] = podplan.Size(w.pod, m.Name)
+		}
+	}
+	w.pod = w.pod.DeepCopy()
+	for _, list := range [][]v1.Container{w.pod.Spec.InitContainers, w.pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				list[i].Resources.Requests = v1.ResourceList{v1.ResourceCPU: q}
+			}
+		}
+	}
+	w.log("! %s is resized to cpu %s", name, cpu)
+	return nil
+}
+
 func (w *world) start(a podplan.Start) bool {
 	if f, bad := w.fails[a.Name]; bad && w.now.Before(f.until) {
 		t := w.tries[a.Name]
@@ -167,6 +227,9 @@ func (w *world) start(a podplan.Start) bool {
 	}
 	delete(w.tries, a.Name)
 	w.serial++
+	if w.applied != nil && a.Kind != podplan.Ephemeral {
+		w.applied = w.applied.With(a.Name, podplan.Size(w.pod, a.Name))
+	}
 	m, _ := podplan.MemberOf(w.pod, a.Name)
 	w.seen.Containers = append(w.seen.Containers, podplan.Container{
 		ID: fmt.Sprintf("c%d", w.serial), Name: a.Name, Sandbox: a.Sandbox, Attempt: a.Attempt, State: podplan.Running, Created: w.now, Started: w.now,
@@ -224,7 +287,7 @@ func (w *world) again(k podplan.Kill) {
 
 func (w *world) finish(id string, at time.Time, code int32) {
 	for i := range w.seen.Containers {
-		if c := &w.seen.Containers[i]; c.ID == id && c.State == podplan.Running {
+		if c := &w.seen.Containers[i]; c.ID == id && (c.State == podplan.Running || c.State == podplan.Unknown) {
 			c.State, c.Finished, c.Exit = podplan.Exited, at, podplan.Exit{Code: code, Reason: "Error"}
 		}
 	}
@@ -278,7 +341,9 @@ func (w *world) step(until time.Time) {
 			next = at
 		}
 	}
-	w.now = next
+	if next.After(w.now) { // a stop may have taken longer
+		w.now = next
+	}
 	for _, c := range w.seen.Containers {
 		s := w.scripts[c.Name]
 		if at := c.Started.Add(s.after); c.State == podplan.Running && s.after > 0 && !at.After(w.now) {
