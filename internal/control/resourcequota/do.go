@@ -30,6 +30,10 @@ import (
 // resync is after how long a quota is counted anew though nothing seems to have changed (upstream's five minutes).
 const resync = 5 * time.Minute
 
+// settle is after how long a quota whose limits changed is counted once more: what was created before the API server's own cache knew the new limits
+// was not counted by admission.
+const settle = time.Second
+
 type controller struct {
 	deps        loop.Deps
 	quotas      corelisters.ResourceQuotaLister
@@ -127,6 +131,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, loop.IgnoreGone(err)
 	}
+	changed := Uncounted(q)
 	status, failure := Count(In{Quota: q, List: c.list, Now: time.Now()})
 	if !Equal(q.Status, status) {
 		q = q.DeepCopy()
@@ -137,6 +142,9 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	}
 	if failure != nil {
 		return 0, fmt.Errorf("counting for quota %s: %w", key, failure)
+	}
+	if changed {
+		return settle, nil
 	}
 	return resync, nil
 }
