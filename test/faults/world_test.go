@@ -1,0 +1,261 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/test/replay/instance"
+)
+
+const (
+	stays = 3 // Pods that nobody touches
+	steps = 8
+)
+
+// world is the instance under test and what must hold of it.
+type world struct {
+	t      *testing.T
+	i      *instance.Instance
+	client kubernetes.Interface
+	cri    *cri.Client
+	stay   map[string]string // container ids by Pod
+	kept   []string          // ConfigMaps whose creation was acknowledged
+	lines  []string
+	begun  time.Time
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%v\n%s\n--- kubelet\n%s", err, w.tale(), end(w.i.Output("kubelet"), 4000))
+	}
+}
+
+func end(s string, n int) string { return s[max(0, len(s)-n):] }
+
+func (w *world) say(format string, args ...any) {
+	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) tale() string { return strings.Join(w.lines, "\n") }
+
+// runtime opens a connection of the test's own to containerd.
+func (w *world) runtime(ctx context.Context) {
+	var err error
+	w.must(instance.Poll(ctx, 50*time.Millisecond, func() error {
+		w.cri, err = cri.Dial(ctx, cri.Options{Endpoint: "unix://" + filepath.Join(w.state(), "containerd.sock"), ConnectTimeout: 20 * time.Second})
+		return err
+	}))
+	w.t.Cleanup(func() { _ = w.cri.Close() })
+}
+
+// state is where sockets and pid files of the instance are.
+func (w *world) state() string { return w.i.Traces()[1] }
+
+// settle makes the Pods that stay.
+func (w *world) settle(ctx context.Context) {
+	for i := range stays {
+		name := fmt.Sprintf("stay-%d", i)
+		w.must(instance.Poll(ctx, 50*time.Millisecond, func() error { return w.create(name, 0) }))
+	}
+	for i := range stays {
+		p := w.wait(fmt.Sprintf("stay-%d", i), func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning })
+		w.stay[p.Name] = p.Status.ContainerStatuses[0].ContainerID
+	}
+}
+
+// faults are what is killed.
+var faults = []struct {
+	name string
+	do   func(w *world, r *rand.Rand)
+}{
+	{"kubelet", func(w *world, _ *rand.Rand) {
+		w.kill("kubelet", w.i.PID("kubelet"))
+		w.reap("kubelet")
+		w.must(w.i.StartKubelet())
+	}},
+	{"API server", func(w *world, _ *rand.Rand) {
+		w.kill("server", w.i.PID("server"))
+		w.reap("server")
+		w.must(w.i.Start())
+	}},
+	{"containerd", func(w *world, _ *rand.Rand) { w.kill("containerd", w.containerd()) }},
+	{"a shim", func(w *world, r *rand.Rand) { w.killShim(r) }},
+	{"kubelet and containerd", func(w *world, _ *rand.Rand) {
+		w.kill("kubelet", w.i.PID("kubelet"))
+		w.kill("containerd", w.containerd())
+		w.reap("kubelet")
+		w.must(w.i.StartKubelet())
+	}},
+}
+
+func (w *world) kill(what string, pid int) {
+	if pid <= 0 {
+		w.t.Fatalf("%s does not run\n%s", what, w.tale())
+	}
+	w.say("kill -9 %s (%d)", what, pid)
+	w.must(syscall.Kill(pid, syscall.SIGKILL))
+}
+
+func (w *world) reap(name string) { w.must(w.i.End(name)) }
+
+// containerd is its process id; containerd comes back by itself, so it is waited for.
+func (w *world) containerd() (pid int) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	w.must(instance.Poll(ctx, 20*time.Millisecond, func() error {
+		raw, err := os.ReadFile(filepath.Join(w.state(), "containerd.pid"))
+		if err != nil {
+			return err
+		}
+		if pid, err = strconv.Atoi(strings.Fields(string(raw) + " -")[0]); err != nil {
+			return err
+		}
+		return syscall.Kill(pid, 0)
+	}))
+	return pid
+}
+
+// killShim kills the shim of a Pod that does not stay.
+func (w *world) killShim(r *rand.Rand) {
+	boxes, err := w.cri.Runtime().ListPodSandbox(w.t.Context(), nil)
+	if err != nil {
+		return // containerd is just coming back
+	}
+	for _, n := range r.Perm(len(boxes)) {
+		b := boxes[n]
+		if strings.HasPrefix(b.Metadata.Name, "stay-") {
+			continue
+		}
+		procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, p := range procs {
+			raw, err := os.ReadFile(p)
+			if err != nil || !strings.Contains(string(raw), "containerd-shim") || !strings.Contains(string(raw), b.Id) {
+				continue
+			}
+			if pid, err := strconv.Atoi(strings.Split(p, "/")[2]); err == nil {
+				w.say("kill -9 shim of %s (%d)", b.Metadata.Name, pid)
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have just ended
+				return
+			}
+		}
+	}
+}
+
+// play goes through one schedule and checks what must hold after it.
+func (w *world) play(seed uint64, r *rand.Rand) {
+	w.say("--- seed %d", seed)
+	at := r.IntN(steps - 2)
+	for n := range steps {
+		switch {
+		case n == at || n == steps-1:
+			f := faults[r.IntN(len(faults))]
+			f.do(w, r)
+		default:
+			w.churn(r)
+		}
+		<-time.After(time.Duration(r.IntN(150)) * time.Millisecond) // what is under way gets somewhere
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
+	defer cancel()
+	w.must(w.i.WaitAPI(ctx))
+	w.settled(ctx)
+	w.clear(ctx)
+}
+
+// churn creates and deletes. What fails because nobody answers is not asked again.
+func (w *world) churn(r *rand.Rand) {
+	name := func() string { return fmt.Sprintf("p-%d", r.IntN(*pods)) }
+	switch r.IntN(5) {
+	case 0:
+		n := name()
+		w.delete(n, 0)
+		_ = w.create(n, r.IntN(3)) // told in the tale
+	case 1:
+		w.delete(name(), 1)
+		w.delete(name(), 1)
+	case 2:
+		w.keep()
+	default:
+		for range 3 {
+			_ = w.create(name(), r.IntN(3)) // told in the tale
+		}
+	}
+}
+
+func (w *world) ctx() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.t.Context(), 5*time.Second)
+}
+
+func (w *world) keep() {
+	ctx, cancel := w.ctx()
+	defer cancel()
+	name := fmt.Sprintf("kept-%d", len(w.lines))
+	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err == nil {
+		w.kept = append(w.kept, name)
+	}
+	w.say("write %s: %s", name, short(err))
+}
+
+func (w *world) create(name string, kind int) error {
+	ctx, cancel := w.ctx()
+	defer cancel()
+	_, err := w.client.CoreV1().Pods("default").Create(ctx, aPod(name, kind), metav1.CreateOptions{})
+	w.say("create %s of kind %d: %s", name, kind, short(err))
+	return err
+}
+
+func (w *world) delete(name string, grace int64) {
+	ctx, cancel := w.ctx()
+	defer cancel()
+	err := w.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	w.say("delete %s with grace %d: %s", name, grace, short(err))
+}
+
+func short(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	if r := apierrors.ReasonForError(err); r != metav1.StatusReasonUnknown {
+		return string(r)
+	}
+	return "no answer"
+}
+
+// aPod makes a Pod that runs; or one with an init container and a sidecar; or one that ends well and has volumes.
+func aPod(name string, kind int) *v1.Pod {
+	one := int64(1)
+	of := func(name, script string) v1.Container {
+		return v1.Container{Name: name, Image: busybox, ImagePullPolicy: v1.PullNever, Command: []string{"sh", "-c", script}}
+	}
+	const runs = "trap 'exit 0' TERM; while true; do sleep 1 & wait $!; done"
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one, Containers: []v1.Container{of("app", runs)}}}
+	always := v1.ContainerRestartPolicyAlways
+	switch kind {
+	case 1:
+		side := of("side", runs)
+		side.RestartPolicy = &always
+		p.Spec.InitContainers = []v1.Container{of("init", "true"), side}
+	case 2:
+		p.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		p.Spec.Containers[0] = of("job", "echo x > /scratch/x")
+		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
+	}
+	return p
+}
