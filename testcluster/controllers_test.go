@@ -80,7 +80,7 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 		return out
 	}
 	evict := func(name string) error {
-		return api.PolicyV1().Evictions("default").Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		return api.PolicyV1().Evictions("default").Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
 	}
 	pods := running()
 	if err := evict(pods[0].Name); err != nil {
