@@ -32,9 +32,9 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]string{
-		"phases/loop": {"A back-off shows as soon as it begins"}, "protocol/discovery/legacy-version": {"The version is v1.37"},
+		"phases/loop": {"A back-off ends when its time is over"}, "protocol/discovery/legacy-version": {"The version is v1.37"},
 		"validation/thing/bad": {"validation/thing: accepted where upstream refuses"}, "conditions/odd": {"conditions: not served"},
-		"phases/both": {"A back-off shows as soon as it begins", "phases: other answers"},
+		"phases/both": {"A back-off ends when its time is over", "phases: other answers"},
 	} {
 		if len(byCase[name]) != len(want) {
 			t.Errorf("%s: %q", name, byCase[name])

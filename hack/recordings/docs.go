@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 
@@ -86,7 +87,8 @@ func (o options) writeDocs(path string) error {
 
 What upstream Kubernetes (v1.36.3) answered to requests and did with Pods was recorded; ` + "`make recordings`" + ` sends and does the same with Gantry, compares, and writes this page.
 *Same* is equal in every word, after what differs from run to run is masked. *Same where clients look* is equal in what programs act on: codes, reasons, causes, and for Pods
-phases, conditions, container states, exit codes, restart counts, the set of events. What upstream itself did not repeat is not compared.
+phases, conditions, container states, exit codes, restart counts, the set of events. What upstream itself did not repeat is not compared. A life that differs is lived a second
+time, with fewer beside it, and the second time counts: ten Pods at once on a busy machine delay each other as upstream's did.
 
 ## Answers of the API
 
@@ -115,6 +117,7 @@ phases, conditions, container states, exit codes, restart counts, the set of eve
 	pods.WriteTable(&b)
 	podCauses, podMeant := explain(pods.Unequal)
 	b.WriteString(sum(pods, podMeant))
+	b.WriteString(nodeSide(pods))
 	writeCauses(&b, append(apiCauses, podCauses...))
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
@@ -133,6 +136,27 @@ func unnumbered(table string) string {
 func sum(r *replay.Report, meant int) string {
 	t := r.Total()
 	return fmt.Sprintf("\n%d of %d are the same, and %d more differ only as meant.\n", t.Same, t.All, meant)
+}
+
+// elsewhere are the areas of lives that others than the node decide.
+var elsewhere = regexp.MustCompile(`^(controllers|drain|endpoints|eviction|scheduling)/|^preemption/preempt-(equal|never)$|^security/sec-pod-security`)
+
+// nodeSide sums up the lives that are the kubelet's.
+func nodeSide(r *replay.Report) string {
+	all, mine := 0, []replay.Unequal{}
+	for area, t := range r.Areas {
+		if !elsewhere.MatchString(area + "/") {
+			all += t.All
+		}
+	}
+	all -= 3 // of preemption and security, as above
+	for _, u := range r.Unequal {
+		if !elsewhere.MatchString(u.Name) {
+			mine = append(mine, u)
+		}
+	}
+	_, meant := explain(mine)
+	return fmt.Sprintf("Of the %d that the node decides, %d are the same (%d %%), and %d more differ only as meant.\n", all, all-len(mine), 100*(all-len(mine))/max(all, 1), meant)
 }
 
 func writeCauses(b *strings.Builder, list []found) {

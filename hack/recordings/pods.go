@@ -81,11 +81,12 @@ func (r *podReplay) on(ctx context.Context, split bool, together, alone []pods.C
 		}
 	}
 	for _, c := range alone {
-		if !r.one(ctx, p.cluster, c, !r.options.again) && r.options.again {
-			r.later = nil
-			r.one(ctx, p.cluster, c, true)
-		}
+		r.one(ctx, p.cluster, c, !r.options.again)
 	}
+	for _, c := range r.later { // their namespaces are gone by now
+		r.one(ctx, p.cluster, c, true)
+	}
+	r.later = nil
 	return nil
 }
 
