@@ -119,7 +119,7 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	}
 	delegator := cacher.NewCacheDelegator(caching, raw)
 	var once sync.Once
-	return delegator, func() {
+	return resuming{delegator, raw}, func() {
 		once.Do(func() {
 			delegator.Stop()
 			caching.Stop()
