@@ -182,14 +182,14 @@ func (w *worker) show(pod *v1.Pod) {
 
 // refresh brings volumes up to date whose content follows API objects, after one of these changed.
 func (w *worker) refresh(ctx context.Context, in podplan.In) {
-	if about := w.life.about; about != nil && (!maps.Equal(about.Labels, in.Pod.Labels) || !maps.Equal(about.Annotations, in.Pod.Annotations)) {
-		w.life.objects = true // downward API
+	if about := w.life.shown.of; about != nil && (!maps.Equal(about.Labels, in.Pod.Labels) || !maps.Equal(about.Annotations, in.Pod.Annotations)) {
+		w.life.shown.stale = true // downward API
 	}
-	w.life.about = in.Pod
-	if !w.life.objects {
+	w.life.shown.of = in.Pod
+	if !w.life.shown.stale {
 		return
 	}
-	w.life.objects = false
+	w.life.shown.stale = false
 	for name, t := range w.life.tries { // what failed for a missing object may succeed now
 		t.At = time.Time{}
 		w.life.tries[name] = t

@@ -42,6 +42,12 @@ const (
 	objects                  // an API object that the Pod refers to changed, or a token grew old
 )
 
+// onShow is what the Pod's volumes show of objects.
+type onShow struct {
+	stale bool    // they have to be brought up to date
+	of    *v1.Pod // whose labels and annotations they show
+}
+
 // life is what the worker knows of its Pod.
 type life struct {
 	seen    podplan.Observed
@@ -57,9 +63,8 @@ type life struct {
 	ends    ends
 	size    size
 	room    []<-chan struct{} // closed when the Pods that had to go for this one have ended
-	objects bool              // volumes have to be brought up to date
-	about   *v1.Pod           // whose labels and annotations they show
-	over    bool              // the plan is done: nothing is left to do for this wish
+	shown   onShow
+	over    bool // the plan is done: nothing is left to do for this wish
 }
 
 // ends is what is known of how containers came to end.
@@ -148,7 +153,7 @@ func (w *worker) heed() {
 	if why&looked != 0 {
 		w.life.fresh = false
 	}
-	w.life.objects = w.life.objects || why&objects != 0
+	w.life.shown.stale = w.life.shown.stale || why&objects != 0
 }
 
 // leaves ends the worker when its Pod is off the node and nobody asks for it any more.
