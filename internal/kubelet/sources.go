@@ -49,7 +49,7 @@ func (k *Kubelet) listen(ctx context.Context, side func(func())) {
 		klog.FromContext(ctx).Info("Running without an API server: only static Pods are run", "staticPodPath", c.StaticPodPath, "staticPodURL", c.StaticPodURL)
 		return
 	}
-	side(func() { k.node.watch(ctx, k.mirrors.Look) })
+	side(func() { k.node.watch(ctx, k.nodeChanged) })
 	side(func() {
 		select {
 		case <-k.node.synced:
@@ -65,6 +65,12 @@ func (k *Kubelet) listen(ctx context.Context, side func(func())) {
 		}
 	})
 	side(func() { k.mirrors.Run(ctx) })
+}
+
+// nodeChanged brings up to date what depends on the Node object.
+func (k *Kubelet) nodeChanged() {
+	k.mirrors.Look()
+	k.pool.RoomChanged() // allocatable may have grown
 }
 
 func header(list map[string][]string) http.Header {

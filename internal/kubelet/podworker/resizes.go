@@ -51,7 +51,10 @@ func (p *Pool) settle() {
 	p.judgeAll()
 }
 
-// Reconsider judges the resizes that wait: once all sources have said what they have, and whenever the node's allocatable resources changed.
+// RoomChanged judges the resizes that wait: what the node can give its Pods is another than before.
+func (p *Pool) RoomChanged() { p.settle() }
+
+// Reconsider judges the resizes that wait: once all sources have said what they have. From then on they are judged whenever there may be more room.
 func (p *Pool) Reconsider() {
 	p.admit.Lock()
 	defer p.admit.Unlock()
