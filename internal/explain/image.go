@@ -123,11 +123,11 @@ func (p pull) absent(a *Answer, reason string) {
 		return
 	}
 	near := closest(p.tag, tags.Tags)
-	list := near
-	if len(list) > 5 {
-		list = append(slices.Clone(near[:5]), fmt.Sprintf("%d more", len(near)-5))
+	list := slices.Clone(near[:min(len(near), 5)])
+	slices.Sort(list)
+	if len(near) > 5 {
+		list = append(list, fmt.Sprintf("%d more", len(near)-5))
 	}
-	slices.Sort(list[:min(len(list), 5)])
 	a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers, but has no tag %s of %s; tags there are %s%s.", p.c.spec.Image, p.c.spec.Name, p.host, p.tag, short, several(list), state)
 	for _, t := range near[:min(2, len(near))] {
 		a.Fixes = append(a.Fixes, p.set("use the tag "+t+", which is there", strings.TrimSuffix(p.c.spec.Image, ":"+p.tag)+":"+t))
