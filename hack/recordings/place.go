@@ -164,7 +164,7 @@ func kubeletConfig(dir string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "kubelet.yaml")
-	text := fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 110\nclusterDomain: cluster.local\nclusterDNS: [10.96.0.10]\nresolvConf: %s\nstaticPodPath: %s\n",
+	text := fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 110\nclusterDomain: cluster.local\nclusterDNS: [10.96.0.10]\nresolvConf: %s\nstaticPodPath: %s\nimageGCHighThresholdPercent: 100\n", // keeps the images between cases
 		resolv, filepath.Join(dir, "manifests"))
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }
