@@ -130,6 +130,9 @@ func merge(base, patch map[string]any) map[string]any {
 
 func (w *World) apply(ctx context.Context, objects any) error {
 	want := func(id string) bool { return true }
+	if l, ok := objects.([]any); ok && len(l) == 1 { // a list of one selection
+		objects = l[0]
+	}
 	if m, ok := objects.(map[string]any); ok {
 		in := func(key string) func(string) bool {
 			list := map[string]bool{}
