@@ -201,3 +201,18 @@ func TestLags(t *testing.T) {
 		}
 	}
 }
+
+func TestNobodyHearsOfAContainerThatIsGone(t *testing.T) {
+	for said, want := range map[string]bool{
+		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state":                   true,
+		"rpc error: code = NotFound desc = failed to exec in container: failed to load task: no running task found: not found":   true,
+		`rpc error: code = Unknown desc = failed to exec in container: exec: "nosuchbinary": executable file not found in $PATH`: false,
+	} {
+		if probe.Gone(errors.New(said)) != want {
+			t.Errorf("%s: want %v", said, want)
+		}
+	}
+	if probe.Gone(nil) {
+		t.Error("an answer is no error")
+	}
+}
