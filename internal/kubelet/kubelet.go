@@ -178,11 +178,23 @@ func (k *Kubelet) Pods() []*v1.Pod {
 func (k *Kubelet) PodByName(namespace, name string) (*v1.Pod, bool) {
 	var found *v1.Pod
 	for _, p := range k.Pods() {
-		if p.Namespace == namespace && p.Name == name && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
+		if p.Namespace == namespace && p.Name == name && (found == nil || ahead(p, found)) {
 			found = p
 		}
 	}
 	return found, found != nil
+}
+
+// ahead chooses among Pods of one name: one that has containers before one that waits for the name to be free, then the younger, then by uid so that the answer is
+// the same every time.
+func ahead(p, q *v1.Pod) bool {
+	if a, b := len(p.Status.ContainerStatuses) > 0, len(q.Status.ContainerStatuses) > 0; a != b {
+		return a
+	}
+	if !p.CreationTimestamp.Equal(&q.CreationTimestamp) {
+		return q.CreationTimestamp.Before(&p.CreationTimestamp)
+	}
+	return p.UID < q.UID
 }
 
 // EndPod asks for the end of a Pod on behalf of the node: eviction, preemption, shutdown. With end.Reason the Pod becomes Failed with reason and message, unless

@@ -229,10 +229,10 @@ func TestStaticContainerIsRestarted(t *testing.T) {
 	put(t, dir, "a.yaml", strings.Replace(manifest("a", ""), runs, "exit 1", 1))
 	r.begin()
 	r.soon("a restart", func() bool { return r.events.count("Started: ") >= 2 })
-	p, _ := r.k.PodByName("default", "a-n1")
-	if p.Status.ContainerStatuses[0].RestartCount != 1 {
-		t.Errorf("%+v", p.Status.ContainerStatuses[0])
-	}
+	r.soon("a status that counts it", func() bool { // the event comes first
+		p, ok := r.k.PodByName("default", "a-n1")
+		return ok && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1
+	})
 }
 
 // row: KSL-15
