@@ -190,3 +190,37 @@ func TestFollowEndsWithTheClient(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Right after a rotation the new file is empty: the last words stand in the one put aside.
+func TestLastWordsAfterARotation(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "0.log")
+	entry := func(text string) string { return "2026-01-02T03:04:05.000000006Z stdout F " + text + "\n" }
+	for name, text := range map[string]string{"0.log": "", "0.log.20260102-030400": entry("old"), "0.log.20260102-030405": entry("one") + entry("last"), "0.log.20260102-030300.gz": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(tail int64) string {
+		var out bytes.Buffer
+		if err := logs.Read(t.Context(), logs.Request{Path: path, Options: logs.Options{Tail: tail, Bytes: -1}, Out: &out}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := read(1); got != "last\n" {
+		t.Errorf("the last line is %q", got)
+	}
+	if err := os.WriteFile(path, []byte(entry("new")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(-1); got != "new\n" {
+		t.Errorf("a log that has begun anew: %q", got)
+	}
+	if err := os.Remove(path); err != nil { // between renaming and the runtime's reopening
+		t.Fatal(err)
+	}
+	if got := read(-1); got != "one\nlast\n" {
+		t.Errorf("while there is no file: %q", got)
+	}
+}

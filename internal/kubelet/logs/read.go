@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,7 +59,7 @@ type Request struct {
 // Read copies the log to the request's writers.
 func Read(ctx context.Context, q Request) error {
 	path, o := q.Path, q.Options
-	f, err := os.Open(path)
+	f, aside, err := open(path)
 	if err != nil {
 		return fmt.Errorf("failed to open log file %q: %w", path, err)
 	}
@@ -75,10 +77,38 @@ func Read(ctx context.Context, q Request) error {
 	if _, err := f.Seek(start, io.SeekStart); err != nil {
 		return fmt.Errorf("log file %q: %w", path, err)
 	}
-	if !o.Follow {
-		return ignoreFull(r.drain())
+	if o.Follow {
+		return ignoreFull(r.follow(ctx))
 	}
-	return ignoreFull(r.follow(ctx))
+	if err := r.drain(); err != nil || !aside {
+		return ignoreFull(err)
+	}
+	return ignoreFull(r.rotate())
+}
+
+// open opens a log. One that was put aside a moment ago, so that nothing stands in the new file yet, is read from the old file on: a rotation hides no last words.
+func open(path string) (f *os.File, aside bool, err error) {
+	f, err = os.Open(path)
+	if err == nil {
+		if info, err := f.Stat(); err != nil || info.Size() > 0 {
+			return f, false, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
+	}
+	older, _ := filepath.Glob(path + ".*") // names end in the time of the rotation, so the last is the newest; compressed ones are older still
+	for i := len(older) - 1; i >= 0; i-- {
+		if ext := filepath.Ext(older[i]); ext == ".gz" || ext == ".tmp" {
+			continue
+		}
+		if old, oldErr := os.Open(older[i]); oldErr == nil {
+			if f != nil {
+				_ = f.Close()
+			}
+			return old, true, nil
+		}
+	}
+	return f, false, err
 }
 
 // errFull ends reading when the limit of bytes is reached.
