@@ -116,7 +116,7 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 // evict ends Pods that take more of the disk than their limits allow, until ctx ends.
 func (a *nodeAPI) evict(ctx context.Context) {
 	if *a.n.config.LocalStorageCapacityIsolation {
-		local.Watch(ctx, local.Deps{Pods: a.pods, Measure: a.collect.Whole, Events: a.events, End: func(uid types.UID, end podplan.End) bool {
+		local.Watch(ctx, local.Deps{Pods: a.pods, Measure: a.collect.Whole, Events: a.events, Journal: a.n.journal, End: func(uid types.UID, end podplan.End) bool {
 			_, ok := a.kubelet.EndPod(uid, end)
 			return ok
 		}})

@@ -101,6 +101,7 @@ var causes = []cause{
 	{"preempted", preempted},
 	{"gone", gone},
 	{"terminating", terminating},
+	{"overfull", overfull},
 	{"ended", ended},
 	{"eviction", evictionRefused},
 	{"gated", gated},

@@ -159,5 +159,5 @@ func tips(in In, r journal.Ruled) []Fix {
 func again(in In, list, item, say string) Fix {
 	return Fix{Say: say + ", and make the Pod anew",
 		Config: fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: %s\n  plugins:\n    score:\n      %s:\n      - %s", in.Pod.Spec.SchedulerName, list, item),
-		Run: []string{fmt.Sprintf(`kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=merge -p '{"spec":{"nodeName":null}}' -o json | kubectl replace --force -f -`, in.Ref.Namespace, in.Ref.Name)}}
+		Run:    []string{fmt.Sprintf(`kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=merge -p '{"spec":{"nodeName":null}}' -o json | kubectl replace --force -f -`, in.Ref.Namespace, in.Ref.Name)}}
 }

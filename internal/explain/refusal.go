@@ -120,7 +120,10 @@ func nobodyOffers(refusals []journal.NodeRefusal, in In) string {
 			if x.Available != 0 || x.Resource == string(corev1.ResourcePods) {
 				continue
 			}
-			has := func(n *corev1.Node) bool { q, ok := n.Status.Allocatable[corev1.ResourceName(x.Resource)]; return ok && !q.IsZero() }
+			has := func(n *corev1.Node) bool {
+				q, ok := n.Status.Allocatable[corev1.ResourceName(x.Resource)]
+				return ok && !q.IsZero()
+			}
 			if slices.ContainsFunc(in.Cluster.Nodes, has) {
 				continue
 			}

@@ -7,7 +7,7 @@ var Facts = []Fact{
 	// waiting, judged, bound
 	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{}, Preempted{},
 	// received, driven
-	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{},
+	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{}, StorageExceeded{},
 	// furnished
 	Pulling{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
 	// watched

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
@@ -28,7 +30,13 @@ type Use struct {
 }
 
 // rules are tried in order; the first that finds something wins.
-var rules = []func(*v1.Pod, Use) string{volumes, whole, each}
+var rules = []func(*v1.Pod, Use) *excess{volumes, whole, each}
+
+// excess is a broken limit: upstream's text, and the numbers it leaves out.
+type excess struct {
+	text string
+	fact journal.StorageExceeded
+}
 
 // Limited tells whether a Pod has a limit that could be broken: only such Pods have to be measured.
 func Limited(p *v1.Pod) bool {
@@ -40,14 +48,15 @@ func Limited(p *v1.Pod) bool {
 	return limit(p) > 0 || slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Resources.Limits.StorageEphemeral().Sign() > 0 })
 }
 
-// Over is the end of a Pod that takes more than it may; nil for one that does not.
-func Over(p *v1.Pod, u Use, now time.Time) *podplan.End {
+// Over is the end of a Pod that takes more than it may, and what took how much; nil for one that does not.
+func Over(p *v1.Pod, u Use, now time.Time) (*podplan.End, journal.StorageExceeded) {
 	for _, rule := range rules {
-		if text := rule(p, u); text != "" {
-			return &podplan.End{Cause: "evicted", Reason: Reason, Message: text, Asked: now, Grace: Grace}
+		if x := rule(p, u); x != nil {
+			slices.SortStableFunc(x.fact.Parts, func(a, b journal.StoragePart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+			return &podplan.End{Cause: "evicted", Reason: Reason, Message: x.text, Asked: now, Grace: Grace}, x.fact
 		}
 	}
-	return nil
+	return nil, journal.StorageExceeded{}
 }
 
 func sizeLimit(v *v1.Volume) int64 {
@@ -58,14 +67,17 @@ func sizeLimit(v *v1.Volume) int64 {
 }
 
 // volumes finds an emptyDir over its sizeLimit.
-func volumes(p *v1.Pod, u Use) string {
+func volumes(p *v1.Pod, u Use) *excess {
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
 		if most := sizeLimit(v); most > 0 && u.Volumes[v.Name] > most {
-			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String())
+			return &excess{
+				fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String()),
+				journal.StorageExceeded{Of: journal.OfVolume, Name: v.Name, Used: u.Volumes[v.Name], Limit: most},
+			}
 		}
 	}
-	return ""
+	return nil
 }
 
 func limit(p *v1.Pod) int64 {
@@ -74,31 +86,40 @@ func limit(p *v1.Pod) int64 {
 }
 
 // whole finds a Pod over the sum of its containers' limits.
-func whole(p *v1.Pod, u Use) string {
+func whole(p *v1.Pod, u Use) *excess {
 	most := limit(p)
 	sum := u.Layers + u.Logs
-	for name, used := range u.Volumes {
-		if u.Shared[name] {
+	parts := []journal.StoragePart{{What: "writable layers", Bytes: u.Layers}, {What: "logs", Bytes: u.Logs}}
+	for _, name := range slices.Sorted(maps.Keys(u.Volumes)) {
+		if used := u.Volumes[name]; u.Shared[name] {
 			sum += used
+			parts = append(parts, journal.StoragePart{What: "volume", Name: name, Bytes: used})
 		}
 	}
 	if most == 0 || sum <= most {
-		return ""
+		return nil
 	}
+	parts = slices.DeleteFunc(parts, func(x journal.StoragePart) bool { return x.Bytes == 0 })
 	q := resource.PodLimits(p, resource.PodResourcesOptions{})[v1.ResourceEphemeralStorage]
-	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", q.String())
+	return &excess{
+		fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", q.String()),
+		journal.StorageExceeded{Of: journal.OfPod, Used: sum, Limit: most, Parts: parts},
+	}
 }
 
 // each finds a container over its own limit.
-func each(p *v1.Pod, u Use) string {
+func each(p *v1.Pod, u Use) *excess {
 	for _, name := range slices.Sorted(maps.Keys(u.Containers)) {
 		i := slices.IndexFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Name == name })
 		if i < 0 {
 			continue
 		}
 		if most := p.Spec.Containers[i].Resources.Limits.StorageEphemeral(); most.Sign() > 0 && u.Containers[name] > most.Value() {
-			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", name, most.String())
+			return &excess{
+				fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", name, most.String()),
+				journal.StorageExceeded{Of: journal.OfContainer, Name: name, Used: u.Containers[name], Limit: most.Value()},
+			}
 		}
 	}
-	return ""
+	return nil
 }

@@ -44,12 +44,28 @@ func TestOver(t *testing.T) {
 		{"a container, though the Pod has room", pod("", "1Mi", "8Mi"), evict.Use{Containers: map[string]int64{"a": 2 * mi, "b": mi}, Layers: 3 * mi}, `Container a exceeded its local ephemeral storage limit "1Mi". `},
 		{"no limit", pod("", ""), evict.Use{Containers: map[string]int64{"a": 1 << 40}, Layers: 1 << 40}, ""},
 	} {
-		end := evict.Over(tc.pod, tc.use, time.Unix(9, 0))
+		end, _ := evict.Over(tc.pod, tc.use, time.Unix(9, 0))
 		switch {
 		case end == nil && tc.want != "":
 			t.Errorf("%s: not evicted", tc.name)
 		case end != nil && (end.Message != tc.want || end.Reason != "Evicted" || end.Grace != time.Second || end.Victim != ""):
 			t.Errorf("%s: %+v", tc.name, *end)
+		}
+	}
+}
+
+func TestTheJournalIsToldWhatTookHowMuch(t *testing.T) {
+	use := evict.Use{Volumes: map[string]int64{"v": 5 * mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true}, Containers: map[string]int64{"a": 3 * mi}, Layers: 3 * mi, Logs: 7}
+	for _, tc := range []struct {
+		pod  *v1.Pod
+		want string
+	}{
+		{pod("4Mi"), "takes 5.0Mi of local storage, sizeLimit of volume v is 4.0Mi"},
+		{pod("", "4Mi"), "takes 8.0Mi of local storage, the ephemeral-storage limits of its containers are 4.0Mi in all: volume v 5.0Mi, writable layers 3.0Mi, logs 7"},
+		{pod("", "2Mi", "99Mi"), "takes 3.0Mi of local storage, the ephemeral-storage limit of container a is 2.0Mi"},
+	} {
+		if _, got := evict.Over(tc.pod, use, time.Unix(9, 0)); got.Line() != tc.want {
+			t.Errorf("%s, want %s", got.Line(), tc.want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/evict"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
@@ -27,6 +28,7 @@ type Deps struct {
 	Measure func(context.Context) (*stats.Snapshot, error)
 	End     func(types.UID, podplan.End) bool // false: there is no such Pod
 	Events  record.EventRecorder
+	Journal journal.Sink
 }
 
 // Watch measures and ends Pods until ctx ends.
@@ -69,7 +71,7 @@ func (d Deps) once(ctx context.Context, told map[types.UID]bool) map[types.UID]b
 		if p == nil {
 			continue
 		}
-		end := evict.Over(p, used(&snap.Pods[i]), time.Now())
+		end, fact := evict.Over(p, used(&snap.Pods[i]), time.Now())
 		if end == nil {
 			continue
 		}
@@ -77,6 +79,7 @@ func (d Deps) once(ctx context.Context, told map[types.UID]bool) map[types.UID]b
 		if told[p.UID] || !d.End(p.UID, *end) {
 			continue
 		}
+		d.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, fact)
 		log.Info("Pod evicted", "pod", klog.KObj(p), "podUID", p.UID, "reason", end.Message)
 		d.Events.Event(p, v1.EventTypeWarning, evict.Reason, end.Message)
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 	"github.com/gantry-project/gantry/internal/pod/usage"
@@ -24,6 +26,7 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		full.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
 		pods, measured, bytes := []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "free"}}}, 0, uint64(1<<20)
 		var ended []string
+		var told facts
 		events := record.NewFakeRecorder(9)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -39,7 +42,7 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 					}}, nil
 				},
 				End:    func(uid types.UID, e podplan.End) bool { ended = append(ended, string(uid)+" "+e.Message); return true },
-				Events: events,
+				Events: events, Journal: &told,
 			})
 		}()
 		time.Sleep(35 * time.Second)
@@ -60,7 +63,15 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		if len(ended) != 1 || ended[0] != "full "+text || len(events.Events) != 1 || <-events.Events != "Warning Evicted "+text {
 			t.Errorf("ended %v", ended)
 		}
+		if want := (journal.StorageExceeded{Of: journal.OfVolume, Name: "v", Used: 3 << 20, Limit: 2 << 20}); len(told) != 1 || !reflect.DeepEqual(told[0], journal.Fact(want)) {
+			t.Errorf("the journal was told %v", told)
+		}
 		cancel()
 		<-done
 	})
 }
+
+// facts keeps what the journal is told.
+type facts []journal.Fact
+
+func (f *facts) Put(_ journal.Ref, x journal.Fact) { *f = append(*f, x) }
