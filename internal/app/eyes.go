@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kube-scheduler/framework"
@@ -207,15 +208,27 @@ func (e *eye) facts(ctx context.Context, client kubernetes.Interface, in *explai
 	}
 }
 
-// justPlaced tells of a Pod that a scheduler placed within the last seconds and whose ruling is not in the journal yet.
+// justPlaced tells of a Pod that a scheduler placed, or took away for another one, within the last seconds, and whose ruling is not in the journal yet.
 func justPlaced(in *explain.In) bool {
-	if in.Pod == nil || in.Pod.Spec.NodeName == "" {
-		return false
-	}
+	var ruled, preempted bool
+	var taken time.Time // when the scheduler deleted it
 	for _, e := range in.Entries {
-		if _, ok := e.Fact.(journal.Ruled); ok {
-			return false
+		switch f := e.Fact.(type) {
+		case journal.Ruled:
+			ruled = true
+		case journal.Preempted:
+			preempted = true
+		case journal.Deleting:
+			if f.User == user.KubeScheduler {
+				taken = e.At
+			}
 		}
+	}
+	if !taken.IsZero() {
+		return !preempted && in.Now.Sub(taken) < 5*time.Second
+	}
+	if ruled || in.Pod == nil || in.Pod.Spec.NodeName == "" {
+		return false
 	}
 	for _, c := range in.Pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {

@@ -153,12 +153,28 @@ func (w *World) apply(ctx context.Context, objects any) error {
 			want = func(id string) bool { return !but(id) }
 		}
 	}
+	var together []any // what a person would give to one kubectl apply; nodes and volumes stand before
 	for _, o := range w.f.Manifests {
-		if want(idOf(o)) {
-			if err := w.create(ctx, o); err != nil {
-				return err
-			}
+		if !want(idOf(o)) {
+			continue
 		}
+		if _, status := o["status"]; !status {
+			together = append(together, o)
+			continue
+		}
+		if err := w.create(ctx, o); err != nil {
+			return err
+		}
+	}
+	if len(together) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": together})
+	if err != nil {
+		return err
+	}
+	if out, errs, code := w.pipe(ctx, string(raw), "create", "--save-config=false", "-f", "-"); code != 0 {
+		return fmt.Errorf("%s%s", out, errs)
 	}
 	return nil
 }
