@@ -27,7 +27,7 @@ import (
 
 // newScheduler is the scheduler alone.
 func newScheduler(io IO) *cobra.Command {
-	r, flags := &role{elects: true}, &host.Flags{}
+	r, flags, record := &role{elects: true}, &host.Flags{}, &recorder{}
 	c := r.command(&cobra.Command{
 		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
 		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
@@ -42,12 +42,18 @@ func newScheduler(io IO) *cobra.Command {
 		}
 		defer stop()
 		o.KubeConfig, o.Journal = client, sink
+		if o.Record, err = record.open(); err != nil {
+			return err
+		}
+		defer record.end()
 		if err = host.Run(ctx, o); host.PortTaken(err) {
 			return withFix(err, "choose another port with --secure-port, or 0 for none")
 		}
 		return err
 	})
 	flags.Add(c.Flags())
+	record.flags(c.Flags())
+	c.AddCommand(newReplay(io))
 	return c
 }
 

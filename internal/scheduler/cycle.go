@@ -105,6 +105,7 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 	if promised != nil {
 		in.Promised, in.Nominated = promised, a.profile.Handle.NominatedPodsForNode
 	}
+	record := s.recording(a, &in)
 	a.ruling = s.one(ctx, in)
 	a.nodes = world.Len()
 	if !a.ruling.Fits() {
@@ -113,6 +114,7 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 	s.meter.ruled(journal.Took(time.Since(a.began)))
 	a.fact = a.ruling.Fact()
 	a.fact.Attempt, a.fact.Points, a.fact.Took = a.Attempts, a.points, journal.Took(time.Since(a.began))
+	record()
 }
 
 // sample reads percentageOfNodesToScore: absent and 0 mean upstream's adaptive sample.

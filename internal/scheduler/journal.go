@@ -4,11 +4,15 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
+	"github.com/gantry-project/gantry/internal/scheduler/replay"
 )
 
 func ref(p *v1.Pod) journal.Ref { return pod.Ref(p) }
@@ -25,6 +29,35 @@ func queued(m queue.Move) journal.Queued {
 		f.Object = "pod/" + pod.Key(o)
 	}
 	return f
+}
+
+// recording fixes what a ruling is made from and gives what hands the ruling to Record, with all of that, once it is made.
+func (s *Scheduler) recording(a *attempt, in *place.In) (done func()) {
+	if s.Record == nil {
+		return func() {}
+	}
+	t := replay.Taken{At: time.Now(), Config: s.configs[a.profile.Name], Selector: a.profile.Handle.SelectorOf(in.Pod).String(), Storage: replay.FactsOf(in.Judges)}
+	namespaces, err := s.Informers.Core().V1().Namespaces().Lister().List(labels.Everything())
+	if err == nil { // from memory it does not fail
+		t.Namespaces = namespaces
+	}
+	if in.Nominated != nil {
+		promised := map[string][]framework.PodInfo{}
+		for _, node := range in.Promised {
+			promised[node] = in.Nominated(node)
+		}
+		in.Nominated = func(node string) []framework.PodInfo { return promised[node] }
+	}
+	pick := in.Pick
+	in.Pick = func(n int) int {
+		t.Pick = pick(n)
+		return t.Pick
+	}
+	given := *in
+	return func() {
+		t.In, t.Fact = given, a.fact
+		s.Record(replay.Take(t))
+	}
 }
 
 // preempting writes down who is going to be asked to leave for a Pod.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -31,6 +32,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
+	"github.com/gantry-project/gantry/internal/scheduler/replay"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -54,6 +56,7 @@ type Options struct {
 	Patience    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
 	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
 	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
+	Record      func(*replay.Decision)                      // is given every ruling with all it was made from, which costs more than the ruling; nil: nobody
 }
 
 // Scheduler schedules the Pods of its profiles.
@@ -88,6 +91,7 @@ type cycle struct {
 	startsAt int
 	flushed  time.Time
 	cycles   int
+	configs  map[string]json.RawMessage // of profiles, as decisions are recorded with; empty without Record
 }
 
 // desk is what rulings work with. After one that broke or never ended, the next gets a new one.
@@ -132,7 +136,7 @@ func New(o Options) (*Scheduler, error) {
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
 		pods:   o.Informers.Core().V1().Pods().Lister(),
 		intake: intake{custom: custom},
-		cycle:  cycle{desk: &desk{pick: rand.New(rand.NewPCG(o.Seed, 0))}},
+		cycle:  cycle{desk: &desk{pick: rand.New(rand.NewPCG(o.Seed, 0))}, configs: map[string]json.RawMessage{}},
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
 	s.meter = newMeter(o.Metrics)
@@ -179,6 +183,11 @@ func (s *Scheduler) makeProfiles() error {
 		p, err := glue.NewProfile(context.Background(), cfg, factories, deps)
 		if err != nil {
 			return err
+		}
+		if s.Record != nil {
+			if s.configs[p.Name], err = replay.Configured(s.Config, i); err != nil {
+				return err
+			}
 		}
 		s.profiles[p.Name], hints[p.Name] = p, s.meter.timed(p.Hints)
 		orders[p.Name] = queue.Order{Name: p.Sort.Name(), Less: p.Sort.Less}

@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/replay"
 )
 
 // healthTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
@@ -38,7 +39,8 @@ type Options struct {
 	Plugins    map[string]plugins.Factory         // out-of-tree plugins by name
 	Listen     *Listen                            // nil: no server
 
-	ShadowCheck bool // rule twice and report any difference
+	ShadowCheck bool                   // rule twice and report any difference
+	Record      func(*replay.Decision) // is given every decision with all it was made from; nil: nobody
 }
 
 // Run schedules until ctx ends or the lease is lost.
@@ -49,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck,
+		Client: client, KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
 	})
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ type Plugin struct {
 	timeout time.Duration
 }
 
+// Facts are what the judge knows of volumes, for whoever writes its verdicts down; nil when it judges nobody.
+func (p *Plugin) Facts() storage.Facts { return p.facts }
+
 // New makes the judge from defaulted arguments. Without facts it judges nobody; without hands it judges only.
 func New(args *config.VolumeBindingArgs, facts storage.Facts, hands Hands) *Plugin {
 	p := &Plugin{facts: facts, hands: hands}

@@ -1,0 +1,223 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/scheduler/host"
+	"github.com/gantry-project/gantry/internal/scheduler/replay"
+)
+
+// recorder is where the scheduler's decisions are written down.
+type recorder struct {
+	path  string
+	limit string
+
+	mu   sync.Mutex
+	file *os.File // nil: closed, or the limit was reached
+	left int64    // bytes
+}
+
+func (r *recorder) flags(f *pflag.FlagSet) {
+	f.StringVar(&r.path, "record-decisions", "", "file to append every decision to, with all it was made from, for \"gantry scheduler replay\"; holds Pods and nodes whole, and costs time on each cycle")
+	f.StringVar(&r.limit, "record-decisions-limit", "64Mi", "size of that file at which recording stops")
+}
+
+// open opens the file; it gives nil when none is wanted. What is in the file stays and counts.
+func (r *recorder) open() (func(*replay.Decision), error) {
+	if r.path == "" {
+		return nil, nil
+	}
+	limit, err := resource.ParseQuantity(r.limit)
+	if err != nil || limit.Value() <= 0 {
+		return nil, usageError{fmt.Errorf("--record-decisions-limit %q: must be a size above zero, like 64Mi", r.limit)}
+	}
+	if r.file, err = os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+		return nil, withFix(fmt.Errorf("--record-decisions: %w", err), "name a file in a directory that exists and can be written to")
+	}
+	size, err := r.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("--record-decisions: %w", errors.Join(err, r.close()))
+	}
+	r.left = limit.Value() - size
+	last := make([]byte, 1)
+	if _, err := r.file.ReadAt(last, size-1); size > 0 && err == nil && last[0] != '\n' { // cut off by a crash: the damage stays in its line
+		r.write([]byte("\n"))
+	}
+	return r.put, nil
+}
+
+// put writes a decision down, or stops for good when it does not fit or cannot be written.
+func (r *recorder) put(d *replay.Decision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return
+	}
+	line, err := d.Line()
+	if err != nil {
+		klog.Background().Error(err, "A decision is not recorded")
+		return
+	}
+	r.write(line)
+}
+
+func (r *recorder) write(line []byte) {
+	stop := func(why string, err error) {
+		klog.Background().Info("Recording of decisions stopped: "+why, "file", r.path, "limit", r.limit, "err", errors.Join(err, r.close()))
+	}
+	if r.left -= int64(len(line)); r.left < 0 {
+		stop("the next one would pass the limit (--record-decisions-limit)", nil)
+		return
+	}
+	if _, err := r.file.Write(line); err != nil {
+		stop("writing failed", err)
+	}
+}
+
+// close is what open needs to be undone; it may be called twice.
+func (r *recorder) close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+func (r *recorder) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.close(); err != nil {
+		klog.Background().Error(err, "Closing the recorded decisions", "file", r.path)
+	}
+}
+
+// replayer is the replay subcommand.
+type replayer struct {
+	IO
+	other string // path of another configuration
+	quiet bool
+}
+
+func newReplay(io IO) *cobra.Command {
+	r := &replayer{IO: io}
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Make recorded decisions of the scheduler again, with the same or another configuration",
+		Long: "replay reads what \"gantry scheduler --record-decisions FILE\" wrote (- reads standard input) and makes each decision again with the same plugins, nodes, Pods, objects,\n" +
+			"sample and pick among equals. It prints a line for each: same, or what differs from the record: the winner, the first refusal, the first score. No API server is asked.\n\n" +
+			"With --config it says which Pods would have gone elsewhere with another KubeSchedulerConfiguration, and by which scores; of nodes that this finds equal the\n" +
+			"recorded one is taken. Each decision is judged in the cluster as it was: what the Pods that went elsewhere would have changed for later ones is not followed.\n\n" +
+			"Decisions in which extenders had a say, or that Coscheduling ended, are passed over: what these know is not recorded. Out-of-tree plugins are not known here.\n\n" +
+			"The exit code is 0 when all are the same, 1 when one is different, 2 for a wrong call or a file or configuration that cannot be read.",
+		Example: "  gantry scheduler --kubeconfig scheduler.conf --record-decisions decisions.jsonl\n" +
+			"  gantry scheduler replay decisions.jsonl\n" +
+			"  gantry scheduler replay decisions.jsonl --config candidate.yaml --quiet\n\n" +
+			"  default/web-7d8: same: n2\n" +
+			"  default/web-9c1: different: n2, with the other configuration n4 (recorded: n2 612, n4 598; other: n4 844, n2 791)",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("want one file of recorded decisions, got %d arguments; see \"gantry scheduler replay --help\"", len(args))}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return r.run(c.Context(), args[0], c.InOrStdin()) },
+	}
+	c.Flags().StringVar(&r.other, "config", "", "KubeSchedulerConfiguration file to compare with the recorded configuration")
+	c.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "print only decisions that are different or passed over")
+	return c
+}
+
+func (r *replayer) run(ctx context.Context, path string, in io.Reader) error {
+	var other *schedulerconfig.KubeSchedulerConfiguration
+	if r.other != "" {
+		var err error
+		if other, err = host.ReadConfig(r.other); err != nil {
+			return withFix(usageError{err}, configFix)
+		}
+	}
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return usageError{fmt.Errorf("recorded decisions: %w", err)}
+		}
+		defer func() { _ = f.Close() }() // only read
+		in = f
+	}
+	sum := tally{}
+	lines := bufio.NewReader(in)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return usageError{fmt.Errorf("recorded decisions: line %d: %w", n, err)}
+		}
+		end := err != nil
+		if len(bytes.TrimSpace(line)) > 0 {
+			err := r.line(ctx, line, other, &sum)
+			if bad := (replay.OtherError{}); errors.As(err, &bad) {
+				return withFix(usageError{fmt.Errorf("--config %s: %w", r.other, bad)}, configFix)
+			}
+			if err != nil {
+				return withFix(usageError{fmt.Errorf("%s: line %d: %w", path, n, err)}, "take the line out, or record anew with gantry scheduler --record-decisions")
+			}
+		}
+		if end || ctx.Err() != nil {
+			break
+		}
+	}
+	if sum.all == 0 {
+		return usageError{fmt.Errorf("%s: no decision is recorded there", path)}
+	}
+	fmt.Fprintf(r.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all, sum.all-sum.different-sum.skipped, sum.different, sum.skipped)
+	if sum.different > 0 {
+		return fmt.Errorf("%d of %d decisions are different", sum.different, sum.all)
+	}
+	return ctx.Err()
+}
+
+// tally counts verdicts.
+type tally struct{ all, different, skipped int }
+
+func (r *replayer) line(ctx context.Context, line []byte, other *schedulerconfig.KubeSchedulerConfiguration, sum *tally) error {
+	d, err := replay.Read(line)
+	if err != nil {
+		return err
+	}
+	c, err := replay.Open(d)
+	if err != nil {
+		return err
+	}
+	var v replay.Verdict
+	if other == nil {
+		v, err = c.Again(ctx)
+	} else {
+		v, err = c.Against(ctx, other)
+	}
+	if err != nil {
+		return err
+	}
+	sum.all++
+	switch {
+	case v.Skipped != "":
+		sum.skipped++
+	case !v.Same():
+		sum.different++
+	case r.quiet:
+		return nil
+	}
+	_, err = fmt.Fprintln(r.Out, v.Line())
+	return err
+}

@@ -1,0 +1,159 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+)
+
+// handle gives judges what was written down. It has only the methods that judges use.
+type handle struct {
+	framework.Handle
+	factory  informers.SharedInformerFactory
+	facts    storage.Facts
+	selector labels.Selector
+}
+
+var (
+	_ plugins.SelectorFinder = (*handle)(nil)
+	_ storage.Source         = (*handle)(nil)
+)
+
+// SharedInformerFactory holds the namespaces; its informers never run.
+func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
+
+// StorageFacts are the recorded ones.
+func (h *handle) StorageFacts() storage.Facts { return h.facts }
+
+// SelectorOf is the recorded one.
+func (h *handle) SelectorOf(*v1.Pod) labels.Selector { return h.selector }
+
+func newHandle(d *Decision) (*handle, error) {
+	h := &handle{factory: informers.NewSharedInformerFactory(nil, 0)}
+	var err error
+	if h.selector, err = labels.Parse(d.Selector); err != nil {
+		return nil, fmt.Errorf("selector: %w", err)
+	}
+	namespaces := h.factory.Core().V1().Namespaces().Informer().GetIndexer()
+	for i, n := range d.Objects.Namespaces {
+		if n == nil {
+			return nil, fmt.Errorf("objects.namespaces[%d]: a namespace is missing", i)
+		}
+		if err := namespaces.Add(n); err != nil {
+			return nil, fmt.Errorf("objects.namespaces[%d]: %w", i, err)
+		}
+	}
+	o := &d.Objects
+	all := slices.Concat(objects(o.Claims), objects(o.Volumes), objects(o.Classes), objects(o.CSINodes), objects(o.Drivers), objects(o.Capacities), objects(o.Attachments))
+	h.facts = storage.Of(all...)
+	return h, nil
+}
+
+// objects leaves out what a damaged file lacks.
+func objects[T any, P interface {
+	*T
+	runtime.Object
+}](list []P) []runtime.Object {
+	var out []runtime.Object
+	for _, o := range list {
+		if o != nil {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// judges makes and seats the plugins of a completed profile that judge. absent names those whose knowledge is not written down.
+func judges(p *schedulerconfig.KubeSchedulerProfile, h framework.Handle) (j *place.Judges, absent []string, err error) {
+	made := map[string]framework.Plugin{}
+	for _, name := range enabled(p.Plugins) {
+		rows := plugins.Known()
+		i := slices.IndexFunc(rows, func(r plugins.Row) bool { return r.Name == name })
+		switch {
+		case i < 0:
+			return nil, nil, fmt.Errorf("plugin %q is not compiled in", name)
+		case name == plugins.DefaultBinder, name == plugins.DefaultPreemption:
+			continue // they act and judge nothing
+		case rows[i].New == nil:
+			absent = append(absent, name)
+			continue
+		}
+		if made[name], err = rows[i].New(context.Background(), argsOf(p, name), h); err != nil {
+			return nil, nil, fmt.Errorf("initializing plugin %q: %w", name, err)
+		}
+	}
+	j = &place.Judges{Profile: *p.SchedulerName}
+	for _, point := range config.Points {
+		seat, ok := seats[point.Name]
+		if !ok {
+			continue
+		}
+		for _, s := range config.Seats(p.Plugins, point, func(name string) bool { return seat(&place.Judges{}, made[name], 1) }) {
+			if made[s.Name] != nil && !seat(j, made[s.Name], s.Weight) {
+				return nil, nil, fmt.Errorf("plugin %q does not extend %s", s.Name, point.Name)
+			}
+		}
+	}
+	return j, absent, nil
+}
+
+// seats puts a plugin at a point; false when it does not implement it.
+var seats = map[string]func(*place.Judges, framework.Plugin, int64) bool{
+	"PreFilter": func(j *place.Judges, pl framework.Plugin, _ int64) bool {
+		p, ok := pl.(framework.PreFilterPlugin)
+		j.PreFilter = append(j.PreFilter, p)
+		return ok
+	},
+	"Filter": func(j *place.Judges, pl framework.Plugin, _ int64) bool {
+		p, ok := pl.(framework.FilterPlugin)
+		j.Filter = append(j.Filter, p)
+		return ok
+	},
+	"PreScore": func(j *place.Judges, pl framework.Plugin, _ int64) bool {
+		p, ok := pl.(framework.PreScorePlugin)
+		j.PreScore = append(j.PreScore, p)
+		return ok
+	},
+	"Score": func(j *place.Judges, pl framework.Plugin, weight int64) bool {
+		p, ok := pl.(framework.ScorePlugin)
+		j.Score = append(j.Score, place.Scorer{ScorePlugin: p, Weight: weight})
+		return ok
+	},
+}
+
+func enabled(p *schedulerconfig.Plugins) []string {
+	var out []string
+	add := func(s *schedulerconfig.PluginSet) {
+		for _, e := range s.Enabled {
+			if !slices.Contains(out, e.Name) {
+				out = append(out, e.Name)
+			}
+		}
+	}
+	add(&p.MultiPoint)
+	for _, point := range config.Points {
+		add(point.Of(p))
+	}
+	return out
+}
+
+func argsOf(p *schedulerconfig.KubeSchedulerProfile, plugin string) runtime.Object {
+	for _, c := range p.PluginConfig {
+		if c.Name == plugin && c.Args.Object != nil {
+			return c.Args.Object
+		}
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/kube-scheduler/framework"
+	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// handle is what the scheduler's plugins know besides nodes and Pods.
+type handle struct {
+	framework.Handle
+	facts    *storage.Objects
+	selector labels.Selector
+	factory  informers.SharedInformerFactory
+}
+
+func (h *handle) StorageFacts() storage.Facts                            { return h.facts }
+func (h *handle) SelectorOf(*v1.Pod) labels.Selector                     { return h.selector }
+func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
+
+// town is a random cluster that moves.
+type town struct {
+	*rapid.T
+	handle
+	world      *snapshot.World
+	namespaces []*v1.Namespace
+	promised   map[string][]framework.PodInfo
+	made       int
+}
+
+func (t *town) n(what string, from, to int) int      { return rapid.IntRange(from, to).Draw(t.T, what) }
+func (t *town) chance(what string, percent int) bool { return t.n(what, 1, 100) <= percent }
+func (t *town) one(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t.T, what) }
+func quantity(s string) resource.Quantity            { return resource.MustParse(s) }
+func matching(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+func newTown(r *rapid.T) *town {
+	t := &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}
+	t.factory, t.selector = informers.NewSharedInformerFactory(nil, 0), labels.SelectorFromSet(labels.Set{"app": "web"})
+	for _, name := range []string{"a", "b"} {
+		n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}, Annotations: map[string]string{"unread": "x"}}}
+		t.namespaces = append(t.namespaces, n)
+		if err := t.factory.Core().V1().Namespaces().Informer().GetIndexer().Add(n); err != nil {
+			r.Fatal(err)
+		}
+	}
+	later := storagev1.VolumeBindingWaitForFirstConsumer
+	objects := []runtime.Object{&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &later}}
+	for i := range 4 {
+		name, class := fmt.Sprintf("claim%d", i), "local"
+		objects = append(objects, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a", UID: types.UID(name)},
+			Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+				Resources: v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: quantity("1Gi")}}}, Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}})
+		objects = append(objects, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pv%d", i)}, Spec: v1.PersistentVolumeSpec{
+			StorageClassName: class, Capacity: v1.ResourceList{v1.ResourceStorage: quantity("2Gi")}, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: "/x"}},
+			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+				{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("n%d", i)}}}}}}}}, Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable}})
+	}
+	t.facts = storage.Of(objects...)
+	return t
+}
+
+func (t *town) node(name string) *v1.Node {
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: quantity(t.one("cpu", "1", "2", "4")), v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}}}
+	if t.chance("zone?", 80) {
+		n.Labels[v1.LabelTopologyZone] = t.one("zone", "x", "y", "z")
+	}
+	if t.chance("taint?", 30) {
+		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffect(t.one("effect", "NoSchedule", "PreferNoSchedule"))}}
+	}
+	if t.chance("images?", 60) {
+		n.Status.Images = []v1.ContainerImage{{Names: []string{"i:latest"}, SizeBytes: int64(t.n("size", 100, 900)) << 20}}
+	}
+	return n
+}
+
+func (t *town) pod() *v1.Pod {
+	t.made++
+	name := fmt.Sprintf("p%d", t.made)
+	app := t.one("app", "web", "db")
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.one("namespace", "a", "b"), UID: types.UID(name), Labels: map[string]string{"app": app}},
+		Spec: v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.one("asks", "0", "100m", "0.5", "1500m"))}}}}}}
+	if t.chance("priority?", 50) {
+		p.Spec.Priority = new(int32(t.n("priority", 0, 2)))
+	}
+	term := v1.PodAffinityTerm{TopologyKey: t.one("key", v1.LabelHostname, v1.LabelTopologyZone), LabelSelector: matching("app", t.one("other", "web", "db")), NamespaceSelector: matching("team", "a")}
+	switch t.one("affinity", "none", "none", "near", "apart", "rather") {
+	case "near":
+		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+	case "apart":
+		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+	case "rather":
+		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 9, PodAffinityTerm: term}}}}
+	}
+	if t.chance("spread?", 25) {
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: matching("app", app)}}
+	}
+	if t.chance("claim?", 30) {
+		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("claim%d", t.n("which", 0, 4))}}}}
+	}
+	return p
+}
+
+// rule rules as the scheduler does and writes the decision down.
+func (t *town) rule(memory *place.Memory, judges *place.Judges, p *v1.Pod) (*place.Ruling, *replay.Decision) {
+	taken := replay.Taken{At: time.Unix(1, 0).UTC(), Selector: t.selector.String(), Namespaces: t.namespaces, Storage: replay.FactsOf(judges)}
+	var err error
+	if taken.Config, err = replay.Configured(config.Default(), 0); err != nil {
+		t.Fatal(err)
+	}
+	luck := t.n("luck", 0, 9)
+	taken.In = place.In{Pod: p, World: t.world.Freeze(), Judges: judges, Memory: memory, Pick: func(n int) int {
+		taken.Pick = luck % n
+		return taken.Pick
+	}}
+	if t.chance("sampled?", 30) {
+		taken.In.Sample = place.Sample{Percent: 50, AtLeast: 2, StartsAt: t.n("start", 0, 20)}
+	}
+	if len(t.promised) > 0 {
+		taken.In.Nominated = func(node string) []framework.PodInfo { return t.promised[node] }
+		for node := range t.promised {
+			taken.In.Promised = append(taken.In.Promised, node)
+		}
+	}
+	r := place.One(context.Background(), taken.In)
+	taken.Fact = r.Fact()
+	return r, replay.Take(taken)
+}
+
+func (t *town) reread(d *replay.Decision) *replay.Case {
+	line, err := d.Line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err = replay.Read(line); err != nil {
+		t.Fatal(err)
+	}
+	c, err := replay.Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (t *town) move() *v1.Pod {
+	if t.chance("node changes?", 50) {
+		t.world.SetNode(t.node(fmt.Sprintf("n%d", t.n("node", 0, 8))))
+	}
+	if t.chance("node goes?", 5) {
+		t.world.RemoveNode(fmt.Sprintf("n%d", t.n("node", 0, 8)))
+	}
+	if t.chance("promise?", 15) {
+		info, err := snapshot.NewPodInfo(t.pod())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.promised = map[string][]framework.PodInfo{fmt.Sprintf("n%d", t.n("node", 0, 8)): {info}}
+	}
+	return t.pod()
+}
+
+func TestRecordedDecisionsAreMadeAgainBitForBit(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newTown(r)
+		judges, err := plugins.Judges("default-scheduler", &w.handle)
+		if err != nil {
+			r.Fatal(err)
+		}
+		memory := &place.Memory{}
+		for i := range w.n("nodes", 0, 8) {
+			w.world.SetNode(w.node(fmt.Sprintf("n%d", i)))
+		}
+		for range w.n("steps", 1, 8) {
+			p := w.move()
+			ruling, d := w.rule(memory, judges, p)
+			v, err := w.reread(d).Again(t.Context())
+			if err != nil {
+				r.Fatal(err)
+			}
+			if !v.Same() || v.Now.Winner != ruling.Winner {
+				r.Fatalf("Pod %+v: %s", p.Spec, v.Line())
+			}
+			if other, err := w.reread(d).Against(t.Context(), config.Default()); err != nil || !other.Same() {
+				r.Fatalf("against its own configuration: %s, %v", other.Line(), err)
+			}
+			if ruling.Winner != "" {
+				if err := w.world.Assume(p, ruling.Winner); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+	})
+}
