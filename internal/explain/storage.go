@@ -32,9 +32,9 @@ func overfull(in In) *Answer {
 		a.Cause = fmt.Sprintf("The Pod broke its own limit: container %s took %s for its writable layer and its logs, and its ephemeral-storage limit is %s.", f.Name, used, limit)
 	default:
 		a.Cause = fmt.Sprintf("The Pod broke its own limit: it took %s of local storage, and the ephemeral-storage limit of its containers is %s (%s). emptyDirs, writable layers and logs all count.", used, limit, storageLimits(p))
-		for _, part := range f.Parts {
-			a.Facts = append(a.Facts, part.String()+" of it"+roomLeft(p, part))
-		}
+	}
+	for _, part := range f.Parts {
+		a.Facts = append(a.Facts, part.String()+" of it"+roomLeft(p, part))
 	}
 	if !pressed(in.Node) {
 		a.Cause += " The node is fine: it had no part in this."
@@ -43,7 +43,7 @@ func overfull(in In) *Answer {
 	if len(p.OwnerReferences) > 0 {
 		a.Next = "its " + p.OwnerReferences[0].Kind + " makes another Pod, which meets the same limit"
 	}
-	a.Fixes = append(storageFixes(in, f), says("or write less", "or keep the data on a claim of its own (persistentVolumeClaim, ephemeral): that does not count")...)
+	a.Fixes = append(storageFixes(in, f), says("or write less, or move or remove in time what is no longer needed", "or keep the data on a claim of its own (persistentVolumeClaim, ephemeral): that does not count")...)
 	return a
 }
 

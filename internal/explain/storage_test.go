@@ -29,8 +29,8 @@ func TestWhyEvictedForItsOwnLimits(t *testing.T) {
 			journal.StorageExceeded{Of: journal.OfPod, Used: 110 * mebi, Limit: 100 * mebi}, []string{"to 384Mi (its command writes 300Mi"}, nil},
 		{"the limit of a volume, and then that of the containers", nil, journal.StorageExceeded{Of: journal.OfVolume, Name: "work", Used: 600 * mebi, Limit: 500 * mebi},
 			[]string{"emptyDir work held 600Mi, and its sizeLimit is 500Mi", `"sizeLimit":"752Mi"`, `"ephemeral-storage":"944Mi"`}, nil},
-		{"one container", nil, journal.StorageExceeded{Of: journal.OfContainer, Name: "app", Used: 5 * mebi, Limit: 4 * mebi},
-			[]string{"container app took 5.0Mi for its writable layer and its logs, and its ephemeral-storage limit is 4.0Mi"}, []string{"sizeLimit"}},
+		{"one container", nil, journal.StorageExceeded{Of: journal.OfContainer, Name: "app", Used: 5 * mebi, Limit: 4 * mebi, Parts: []journal.StoragePart{{What: "logs", Bytes: 4 * mebi}}},
+			[]string{"container app took 5.0Mi for its writable layer and its logs, and its ephemeral-storage limit is 4.0Mi", "logs 4.0Mi of it"}, []string{"sizeLimit"}},
 		{"a node in need is not called fine", func(in *In) {
 			in.Node.Status.Conditions = append(in.Node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue})
 		}, journal.StorageExceeded{Of: journal.OfPod, Used: 2, Limit: 1}, nil, []string{"fine"}},

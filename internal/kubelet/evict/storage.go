@@ -25,6 +25,7 @@ type Use struct {
 	Volumes    map[string]int64 // by name; those that share the node's file system, and emptyDirs of every medium
 	Shared     map[string]bool  // volumes that share the node's file system
 	Containers map[string]int64 // writable layer and logs, by container
+	Said       map[string]int64 // logs alone, by container
 	Logs       int64            // of all containers, dead ones too
 	Layers     int64            // writable layers
 }
@@ -117,7 +118,9 @@ func each(p *v1.Pod, u Use) *excess {
 		if most := p.Spec.Containers[i].Resources.Limits.StorageEphemeral(); most.Sign() > 0 && u.Containers[name] > most.Value() {
 			return &excess{
 				fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", name, most.String()),
-				journal.StorageExceeded{Of: journal.OfContainer, Name: name, Used: u.Containers[name], Limit: most.Value()},
+				journal.StorageExceeded{Of: journal.OfContainer, Name: name, Used: u.Containers[name], Limit: most.Value(), Parts: []journal.StoragePart{
+					{What: "writable layer", Bytes: u.Containers[name] - u.Said[name]}, {What: "logs", Bytes: u.Said[name]},
+				}},
 			}
 		}
 	}

@@ -55,14 +55,14 @@ func TestOver(t *testing.T) {
 }
 
 func TestTheJournalIsToldWhatTookHowMuch(t *testing.T) {
-	use := evict.Use{Volumes: map[string]int64{"v": 5 * mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true}, Containers: map[string]int64{"a": 3 * mi}, Layers: 3 * mi, Logs: 7}
+	use := evict.Use{Volumes: map[string]int64{"v": 5 * mi, "memory": 9 * mi}, Shared: map[string]bool{"v": true}, Containers: map[string]int64{"a": 3 * mi}, Said: map[string]int64{"a": 2 * mi}, Layers: 3 * mi, Logs: 7}
 	for _, tc := range []struct {
 		pod  *v1.Pod
 		want string
 	}{
 		{pod("4Mi"), "takes 5.0Mi of local storage, sizeLimit of volume v is 4.0Mi"},
 		{pod("", "4Mi"), "takes 8.0Mi of local storage, the ephemeral-storage limits of its containers are 4.0Mi in all: volume v 5.0Mi, writable layers 3.0Mi, logs 7"},
-		{pod("", "2Mi", "99Mi"), "takes 3.0Mi of local storage, the ephemeral-storage limit of container a is 2.0Mi"},
+		{pod("", "2Mi", "99Mi"), "takes 3.0Mi of local storage, the ephemeral-storage limit of container a is 2.0Mi: logs 2.0Mi, writable layer 1.0Mi"},
 	} {
 		if _, got := evict.Over(tc.pod, use, time.Unix(9, 0)); got.Line() != tc.want {
 			t.Errorf("%s, want %s", got.Line(), tc.want)

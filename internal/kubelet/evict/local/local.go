@@ -88,7 +88,7 @@ func (d Deps) once(ctx context.Context, told map[types.UID]bool) map[types.UID]b
 
 // used sums up what was measured of a Pod.
 func used(p *stats.Pod) evict.Use {
-	u := evict.Use{Volumes: map[string]int64{}, Shared: map[string]bool{}, Containers: map[string]int64{}, Logs: int64(p.Logs.Bytes)}
+	u := evict.Use{Volumes: map[string]int64{}, Shared: map[string]bool{}, Containers: map[string]int64{}, Said: map[string]int64{}, Logs: int64(p.Logs.Bytes)}
 	for _, v := range p.Volumes {
 		u.Volumes[v.Name], u.Shared[v.Name] = int64(v.Disk.Used), v.Ephemeral
 	}
@@ -99,6 +99,7 @@ func used(p *stats.Pod) evict.Use {
 		}
 		if c.Logs != nil {
 			u.Containers[c.Name] += int64(c.Logs.Bytes)
+			u.Said[c.Name] += int64(c.Logs.Bytes)
 		}
 	}
 	return u
