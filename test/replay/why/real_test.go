@@ -23,7 +23,7 @@ func TestAnswersAboutNodes(t *testing.T) {
 	}
 	only := regexp.MustCompile("^(tag-that-is-not-there|probe-at-the-wrong-door)$")
 	if os.Getenv("GANTRY_LONG") != "" {
-		only = regexp.MustCompile("^(tag-that-is-not-there|key-in-lower-case|the-child-was-killed|probe-at-the-wrong-door|user-with-a-name)$")
+		only = regexp.MustCompile("^(tag-that-is-not-there|key-in-lower-case|the-child-was-killed|probe-at-the-wrong-door|user-with-a-name|limit-on-the-whole-pod|waits-for-what-comes-after-it)$")
 	}
 	fixtures, err := Load("../../fixtures/why", only)
 	if err != nil {
