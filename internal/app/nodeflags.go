@@ -26,12 +26,14 @@ type nodeFlags struct {
 	cloudProvider   string
 	schedulerConfig string
 	schedulerPort   int
+	record          recorder
 }
 
 func (n *nodeFlags) flags(f *pflag.FlagSet) {
 	n.kubeletFlags(f)
 	n.configFlags(f, "kubelet-")
 	f.StringVar(&n.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file")
+	n.record.flags(f, "scheduler-record")
 	f.IntVar(&n.schedulerPort, "scheduler-port", host.Port, "port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 

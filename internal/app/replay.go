@@ -22,6 +22,7 @@ import (
 
 // recorder is where the scheduler's decisions are written down.
 type recorder struct {
+	flag  string // with dashes
 	path  string
 	limit string
 
@@ -30,9 +31,11 @@ type recorder struct {
 	left int64    // bytes
 }
 
-func (r *recorder) flags(f *pflag.FlagSet) {
-	f.StringVar(&r.path, "record-decisions", "", "file to append every decision to, with all it was made from, for \"gantry scheduler replay\"; holds Pods and nodes whole, and costs time on each cycle")
-	f.StringVar(&r.limit, "record-decisions-limit", "64Mi", "size of that file at which recording stops")
+// flags adds the flag name, and name-limit.
+func (r *recorder) flags(f *pflag.FlagSet, name string) {
+	r.flag = "--" + name
+	f.StringVar(&r.path, name, "", "file to append every decision of the scheduler to, with all it was made from, for \"gantry scheduler replay\"; holds nodes and Pods whole, and costs time on each cycle")
+	f.StringVar(&r.limit, name+"-limit", "64Mi", "size of that file at which recording stops")
 }
 
 // open opens the file; it gives nil when none is wanted. What is in the file stays and counts.
@@ -42,14 +45,14 @@ func (r *recorder) open() (func(*replay.Decision), error) {
 	}
 	limit, err := resource.ParseQuantity(r.limit)
 	if err != nil || limit.Value() <= 0 {
-		return nil, usageError{fmt.Errorf("--record-decisions-limit %q: must be a size above zero, like 64Mi", r.limit)}
+		return nil, usageError{fmt.Errorf("%s-limit %q: must be a size above zero, like 64Mi", r.flag, r.limit)}
 	}
 	if r.file, err = os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
-		return nil, withFix(fmt.Errorf("--record-decisions: %w", err), "name a file in a directory that exists and can be written to")
+		return nil, withFix(fmt.Errorf("%s: %w", r.flag, err), "name a file in a directory that exists and can be written to")
 	}
 	size, err := r.file.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, fmt.Errorf("--record-decisions: %w", errors.Join(err, r.close()))
+		return nil, fmt.Errorf("%s: %w", r.flag, errors.Join(err, r.close()))
 	}
 	r.left = limit.Value() - size
 	last := make([]byte, 1)
@@ -79,7 +82,7 @@ func (r *recorder) write(line []byte) {
 		klog.Background().Info("Recording of decisions stopped: "+why, "file", r.path, "limit", r.limit, "err", errors.Join(err, r.close()))
 	}
 	if r.left -= int64(len(line)); r.left < 0 {
-		stop("the next one would pass the limit (--record-decisions-limit)", nil)
+		stop("the next one would pass the limit ("+r.flag+"-limit)", nil)
 		return
 	}
 	if _, err := r.file.Write(line); err != nil {
@@ -117,7 +120,7 @@ func newReplay(io IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make recorded decisions of the scheduler again, with the same or another configuration",
-		Long: "replay reads what \"gantry scheduler --record-decisions FILE\" wrote (- reads standard input) and makes each decision again with the same plugins, nodes, Pods, objects,\n" +
+		Long: "replay reads what \"gantry scheduler --record-decisions FILE\" or \"gantry up --scheduler-record FILE\" wrote (- reads standard input) and makes each decision again with the same plugins, nodes, Pods, objects,\n" +
 			"sample and pick among equals. It prints a line for each: same, or what differs from the record: the winner, the first refusal, the first score. No API server is asked.\n\n" +
 			"With --config it says which Pods would have gone elsewhere with another KubeSchedulerConfiguration, and by which scores; of nodes that this finds equal the\n" +
 			"recorded one is taken. Each decision is judged in the cluster as it was: what the Pods that went elsewhere would have changed for later ones is not followed.\n\n" +

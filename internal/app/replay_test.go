@@ -129,7 +129,7 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 		t.Errorf("%d bytes of two decisions with %d, open: %v, %v", len(raw), 2*len(line), r.file != nil, err)
 	}
 	for _, limit := range []string{"", "-1", "much"} {
-		if _, err := (&recorder{path: file, limit: limit}).open(); err == nil || !strings.Contains(err.Error(), "--record-decisions-limit") {
+		if _, err := (&recorder{flag: "--record-decisions", path: file, limit: limit}).open(); err == nil || !strings.Contains(err.Error(), "--record-decisions-limit") {
 			t.Errorf("%q: %v", limit, err)
 		}
 	}

@@ -52,7 +52,7 @@ func newScheduler(io IO) *cobra.Command {
 		return err
 	})
 	flags.Add(c.Flags())
-	record.flags(c.Flags())
+	record.flags(c.Flags(), "record-decisions")
 	c.AddCommand(newReplay(io))
 	return c
 }
@@ -76,6 +76,10 @@ func (u *upCommand) schedule(ctx context.Context, c cluster) error {
 		}
 	}
 	o := host.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, Alone: true, Journal: c.log.Speaker("scheduler", "")}
+	if o.Record, err = u.node.record.open(); err != nil {
+		return err
+	}
+	defer u.node.record.end()
 	if u.node.schedulerPort != 0 {
 		if o.Listen, err = u.schedulerListen(c); err != nil {
 			return err
