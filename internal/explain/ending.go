@@ -60,6 +60,8 @@ func terminating(in In) *Answer {
 		}
 	}
 	switch {
+	case len(p.Finalizers) > 0 && ownerless(in):
+		held(a, in)
 	case in.Node == nil && p.Spec.NodeName != "":
 		a.Cause = fmt.Sprintf("The Pod waits for its kubelet to confirm the end of its containers, but node %s does not exist any more.", p.Spec.NodeName)
 		a.Next = "the Pod is removed when the node has been missing for 40 s"
@@ -73,9 +75,7 @@ func terminating(in In) *Answer {
 	case len(running) > 0:
 		stopping(a, in, running)
 	case len(p.Finalizers) > 0:
-		a.Cause = fmt.Sprintf("Its containers have ended; the object stays because of its finalizers: %s. Whoever set them has to remove them.", strings.Join(p.Finalizers, ", "))
-		a.Fixes = []Fix{do("start or mend the controller that owns " + p.Finalizers[0]),
-			do("if it will never come back, remove the finalizer", fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name))}
+		held(a, in)
 	default:
 		a.Cause = "Its containers have ended; the kubelet releases volumes and cgroups and then removes the object."
 		if w, _, ok := newest[journal.Waiting](in, nil); ok {
@@ -83,6 +83,32 @@ func terminating(in In) *Answer {
 		}
 	}
 	return a
+}
+
+// ownerless tells of a Pod that no kubelet has to confirm: its node is gone, and the end was written down already.
+func ownerless(in In) bool {
+	ended := in.Pod.Status.Phase == corev1.PodFailed || in.Pod.Status.Phase == corev1.PodSucceeded
+	return ended && in.Node == nil && in.Pod.Spec.NodeName != ""
+}
+
+// held tells of an object that only its finalizers keep, who deleted it, and who waits for it.
+func held(a *Answer, in In) {
+	p := in.Pod
+	why := "Its containers have ended"
+	if in.Node == nil && p.Spec.NodeName != "" {
+		why = fmt.Sprintf("Its node %s no longer exists", p.Spec.NodeName)
+		if c := condition(p, corev1.DisruptionTarget); c != nil && c.Reason == "DeletionByPodGC" {
+			why += "; Pod garbage collection saw that, marked the Pod Failed (DisruptionTarget, DeletionByPodGC) and deleted it"
+		}
+	}
+	a.Cause = fmt.Sprintf("%s; the object stays because of its finalizers: %s. Whoever set them has to remove them.", why, strings.Join(p.Finalizers, ", "))
+	for _, o := range p.OwnerReferences {
+		if o.Controller != nil && *o.Controller && o.Kind == "StatefulSet" {
+			a.Cause += fmt.Sprintf(" StatefulSet %s cannot make a new %s until this one is gone.", o.Name, p.Name)
+		}
+	}
+	a.Fixes = []Fix{do("start or mend the controller that owns " + p.Finalizers[0]),
+		do("if it will never come back, remove the finalizer", fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name))}
 }
 
 func stopping(a *Answer, in In, running []string) {

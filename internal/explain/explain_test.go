@@ -151,6 +151,12 @@ func TestWhy(t *testing.T) {
 			end := at(-time.Minute)
 			in.Pod.DeletionTimestamp, in.Pod.Finalizers = &end, []string{"backup.example.com/snapshot"}
 		}, "Terminating", []string{"backup.example.com/snapshot"}, []string{"--force"}},
+		{"its node is gone, and only a finalizer is left", func(in *In) {
+			end, yes := at(-time.Minute), true
+			in.Node, in.Pod.DeletionTimestamp, in.Pod.Finalizers, in.Pod.Status.Phase = nil, &end, []string{"disk.example.com/keep"}, corev1.PodFailed
+			in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
+			in.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: &yes}}
+		}, "Terminating", []string{"node n1 no longer exists", "DeletionByPodGC", "disk.example.com/keep", "StatefulSet db cannot make a new web"}, []string{"kubelet to confirm", "--force"}},
 		{"terminating on a silent node", func(in *In) {
 			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 			in.Node = node(corev1.ConditionUnknown)
