@@ -104,10 +104,7 @@ func (u *upCommand) schedulerListen(c cluster) (*host.Listen, error) {
 		klog.Background().Info("The scheduler's health and metrics are not served: the port is taken", "address", at, "fix", fix)
 		return nil, nil
 	}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	return &host.Listen{Address: at, ClientCA: ca}, nil
+	return &host.Listen{Address: at, Listener: l, ClientCA: ca}, nil
 }
 
 // enables tells whether any profile uses a plugin.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -138,8 +139,9 @@ func lead(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor,
 
 // Listen is where the server listens and what it shows.
 type Listen struct {
-	Address  string // host:port
-	CertFile string // serving certificate and key; empty: signed by itself, new at every start
+	Address  string       // host:port
+	Listener net.Listener // already open at Address; nil: opened at the start
+	CertFile string       // serving certificate and key; empty: signed by itself, new at every start
 	KeyFile  string
 	ClientCA []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
 	More     metrics.Gatherer     // metrics of the whole process; nil: none

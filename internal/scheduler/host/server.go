@@ -42,7 +42,10 @@ func (s *server) start(ctx context.Context) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", s.Address)
+	l, err := s.Listener, error(nil)
+	if l == nil {
+		l, err = net.Listen("tcp", s.Address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: health and metrics on %s: %w", s.Address, err)
 	}
