@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // resultsCache is where libcni keeps the plugins' results; the runtime cannot move it.
@@ -76,10 +77,18 @@ func removeBridge(name string) error {
 	var errs []error
 	for _, l := range links {
 		if l.Attrs().MasterIndex == bridge.Attrs().Index && l.Type() == "veth" {
-			errs = append(errs, netlink.LinkDel(l))
+			errs = append(errs, drop(l))
 		}
 	}
-	return errors.Join(append(errs, netlink.LinkDel(bridge))...)
+	return errors.Join(append(errs, drop(bridge))...)
+}
+
+// drop removes an interface. One that is gone already is no error: the kernel takes a Pod's away by itself, a moment after the Pod's name space.
+func drop(l netlink.Link) error {
+	if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove interface %s: %w", l.Attrs().Name, err)
+	}
+	return nil
 }
 
 func removeResults(id string) error {
