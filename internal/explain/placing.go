@@ -13,7 +13,6 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
-	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -133,12 +132,7 @@ func tried(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), thinking)
 	defer cancel()
-	w := in.what()
-	ruling := place.One(ctx, place.In{Pod: w.Pod, World: w.World, Judges: w.Judges})
-	if ruling.Fits() {
-		return nil, nil
-	}
-	return whatif.Find(ctx, w), ruling.Refusals(ruling.Nodes())
+	return whatif.Find(ctx, in.what())
 }
 
 // what is the question of package whatif about this Pod.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 func amount(name string, n int64) string { return whatif.Amount(name, n) }
@@ -210,17 +211,17 @@ func spreadCounts(in In, c corev1.TopologySpreadConstraint) map[string]int {
 	if err != nil {
 		return nil
 	}
-	counts := map[string]int{}
+	counts, domain := map[string]int{}, map[string]string{} // Pods by domain; domains by node
 	for _, n := range in.Cluster.Nodes {
-		d, ok := n.Labels[c.TopologyKey]
-		if !ok {
-			continue
+		if d, ok := n.Labels[c.TopologyKey]; ok {
+			domain[n.Name] = d
+			counts[d] += 0
 		}
-		counts[d] += 0
-		for _, p := range in.Cluster.on(n.Name) {
-			if p.Namespace == in.Pod.Namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
-				counts[d]++
-			}
+	}
+	for _, p := range in.Cluster.Pods {
+		d, ok := domain[p.Spec.NodeName]
+		if ok && p.Namespace == in.Pod.Namespace && p.DeletionTimestamp == nil && !pod.IsTerminal(p) && selector.Matches(labels.Set(p.Labels)) {
+			counts[d]++
 		}
 	}
 	return counts

@@ -62,22 +62,14 @@ func New(d loop.Deps) loop.Runner {
 
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	o, _ := old.(*corev1.Pod)
-	p, _ := cur.(*corev1.Pod)
-	for _, key := range keys {
-		switch {
-		case o == nil:
-			c.expect.Created(key, 1)
-		case p == nil || p.DeletionTimestamp != nil:
-			c.expect.Deleted(key, string(o.UID))
-		}
-	}
-	if p == nil || metav1.GetControllerOf(p) != nil || p.DeletionTimestamp != nil {
+	c.expect.Note(keys, old, cur)
+	p, orphan := loop.Adoptable[*corev1.Pod](cur)
+	if !orphan {
 		return keys
 	}
 	sets, _ := c.sets.DaemonSets(p.Namespace).List(labels.Everything())
 	for _, s := range sets {
-		if sel, err := metav1.LabelSelectorAsSelector(s.Spec.Selector); err == nil && !sel.Empty() && sel.Matches(labels.Set(p.Labels)) {
+		if loop.Selects(s.Spec.Selector, p.Labels) {
 			keys = append(keys, s.Namespace+"/"+s.Name)
 		}
 	}

@@ -49,13 +49,13 @@ func New(d loop.Deps) loop.Runner {
 
 func (c *controller) setChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	rs, ok := cur.(*appsv1.ReplicaSet)
-	if !ok || metav1.GetControllerOf(rs) != nil || rs.DeletionTimestamp != nil {
+	rs, orphan := loop.Adoptable[*appsv1.ReplicaSet](cur)
+	if !orphan {
 		return keys
 	}
 	all, _ := c.deployments.Deployments(rs.Namespace).List(labels.Everything())
 	for _, d := range all {
-		if s, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err == nil && !s.Empty() && s.Matches(labels.Set(rs.Labels)) {
+		if loop.Selects(d.Spec.Selector, rs.Labels) {
 			keys = append(keys, d.Namespace+"/"+d.Name)
 		}
 	}

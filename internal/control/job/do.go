@@ -74,7 +74,7 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 // podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as somebody may wait for the sum.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	c.note(keys, old, cur)
+	c.expect.Note(keys, old, cur)
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
 	if was != nil && is != nil && tracked(was) && !tracked(is) {
@@ -84,20 +84,6 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 		c.queue.AddAfter(key, gather)
 	}
 	return nil
-}
-
-// note meets what was expected.
-func (c *controller) note(keys []string, old, cur runtime.Object) {
-	o, _ := old.(*corev1.Pod)
-	p, _ := cur.(*corev1.Pod)
-	for _, key := range keys {
-		switch {
-		case o == nil:
-			c.expect.Created(key, 1)
-		case p == nil || p.DeletionTimestamp != nil:
-			c.expect.Deleted(key, string(o.UID))
-		}
-	}
 }
 
 func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {

@@ -13,4 +13,6 @@ const slowest = 10 * time.Second
 type patient struct{ clock.RealClock }
 
 // NewTicker makes a ticker of at least slowest.
-func (p patient) NewTicker(d time.Duration) clock.Ticker { return p.RealClock.NewTicker(max(d, slowest)) }
+func (p patient) NewTicker(d time.Duration) clock.Ticker {
+	return p.RealClock.NewTicker(max(d, slowest))
+}

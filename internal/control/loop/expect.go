@@ -3,6 +3,9 @@ package loop
 import (
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // expectTimeout is after how long an expectation is given up, as a lost watch event would block a controller for ever otherwise.
@@ -57,6 +60,20 @@ func (e *Expectations) Deleted(key, what string) {
 	defer e.mu.Unlock()
 	if x := e.set[key]; x != nil {
 		delete(x.deletions, what)
+	}
+}
+
+// Note meets what was expected of owners by what happened to one of their Pods: it came, or it is going or gone.
+func (e *Expectations) Note(owners []string, old, cur runtime.Object) {
+	was, _ := old.(*corev1.Pod)
+	is, _ := cur.(*corev1.Pod)
+	for _, key := range owners {
+		switch {
+		case was == nil:
+			e.Created(key, 1)
+		case is == nil || is.DeletionTimestamp != nil:
+			e.Deleted(key, string(was.UID))
+		}
 	}
 }
 

@@ -41,6 +41,18 @@ type Owner struct {
 	Selector labels.Selector
 }
 
+// Adoptable gives an object that whoever selects it may adopt: it is there, stays, and has no controller.
+func Adoptable[T metav1.Object](o runtime.Object) (obj T, ok bool) {
+	obj, ok = o.(T)
+	return obj, ok && metav1.GetControllerOf(obj) == nil && obj.GetDeletionTimestamp() == nil
+}
+
+// Selects tells whether a selector chooses labels. One that is damaged or chooses everything chooses nobody: validation lets no such owner in.
+func Selects(s *metav1.LabelSelector, set map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && !selector.Empty() && selector.Matches(labels.Set(set))
+}
+
 // Key is namespace/name of the owner.
 func (o Owner) Key() string { return o.Object.GetNamespace() + "/" + o.Object.GetName() }
 

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -57,21 +56,13 @@ func assemble(d loop.Deps, name string, f flavour, informer cache.SharedIndexInf
 // podChanged notes what was expected and names the sets that a Pod's change concerns; an orphan concerns every set that selects it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(c.sets.kind().Kind)(old, cur)
-	o, _ := old.(*corev1.Pod)
-	p, _ := cur.(*corev1.Pod)
-	for _, key := range keys {
-		switch {
-		case o == nil:
-			c.expect.Created(key, 1)
-		case p == nil || p.DeletionTimestamp != nil:
-			c.expect.Deleted(key, string(o.UID))
-		}
-	}
-	if p == nil || metav1.GetControllerOf(p) != nil || p.DeletionTimestamp != nil {
+	c.expect.Note(keys, old, cur)
+	p, orphan := loop.Adoptable[*corev1.Pod](cur)
+	if !orphan {
 		return keys
 	}
 	for _, rs := range c.sets.list(p.Namespace) {
-		if s, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector); err == nil && !s.Empty() && s.Matches(labels.Set(p.Labels)) {
+		if loop.Selects(rs.Spec.Selector, p.Labels) {
 			keys = append(keys, rs.Namespace+"/"+rs.Name)
 		}
 	}

@@ -75,8 +75,9 @@ type search struct {
 	said  map[string]bool
 }
 
-// Find looks for the smallest changes that let the Pod be placed; none when it fits as it is. It stops when ctx ends or the rulings allowed are used up.
-func Find(ctx context.Context, in In) []Remedy {
+// Find looks for the smallest changes that let the Pod be placed, and gives what each node says as things are; nothing of either when it fits.
+// It stops when ctx ends or the rulings allowed are used up.
+func Find(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) {
 	if in.Most == 0 {
 		in.Most = defaultMost
 	}
@@ -87,14 +88,14 @@ func Find(ctx context.Context, in In) []Remedy {
 	begin := state{pod: in.Pod, world: in.World}
 	first := s.rule(begin)
 	if first == nil || first.Fits() {
-		return nil
+		return nil, nil
 	}
 	refusals := first.Refusals(first.Nodes())
 	for _, node := range nearest(refusals, targets) {
 		s.mend(begin, refusals, node)
 	}
 	s.addNode(begin, refusals)
-	return s.best()
+	return s.best(), refusals
 }
 
 func (s *search) rule(st state) *place.Ruling {
@@ -112,7 +113,7 @@ func (s *search) mend(st state, refusals []journal.NodeRefusal, node string) {
 		return
 	}
 	was := refusals[i]
-	for _, c := range changes(s.in, st, was) {
+	for _, c := range changes(st, was) {
 		next, err := apply(st, c)
 		if err != nil {
 			continue

@@ -77,7 +77,7 @@ func TestFindTheSmallestChanges(t *testing.T) {
 		{"it fits", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi")}, nil, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found := Find(context.Background(), In{Pod: c.pod, World: snapshot.Of(c.nodes, c.pods), Judges: judges(t)})
+			found, _ := Find(context.Background(), In{Pod: c.pod, World: snapshot.Of(c.nodes, c.pods), Judges: judges(t)})
 			if c.none != (len(found) == 0) {
 				t.Fatalf("found %v", found)
 			}
@@ -114,7 +114,8 @@ func TestLoweredRequestsAreTheLargestThatFit(t *testing.T) {
 		for _, n := range world.All() {
 			best = max(best, n.GetAllocatable().GetMilliCPU()-n.GetRequested().GetMilliCPU())
 		}
-		for _, r := range Find(context.Background(), In{Pod: p, World: world, Judges: judges(t)}) {
+		found, _ := Find(context.Background(), In{Pod: p, World: world, Judges: judges(t)})
+		for _, r := range found {
 			if r.Kind == "request" && strings.Contains(r.Say, fmt.Sprintf("to %dm:", best)) {
 				return
 			}

@@ -54,7 +54,8 @@ func Complete(ctx context.Context, in In, members []*v1.Pod, g Gang) []Remedy {
 	one := in
 	one.Pod, one.World, one.Owner = g.Stuck.DeepCopy(), g.World, OwnerOf(g.Stuck)
 	var out []Remedy
-	for _, r := range Find(ctx, one) {
+	found, _ := Find(ctx, one)
+	for _, r := range found {
 		hurts := slices.ContainsFunc(members, func(m *v1.Pod) bool {
 			return r.Kind == "pod" && strings.Contains(strings.Join(r.Run, " ")+" ", "delete pod "+m.Name+" ")
 		})

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -25,7 +27,7 @@ var repairs = map[string][]func(state, journal.NodeRefusal) []change{
 	"InterPodAffinity":  {dropPodAffinity, removeRival},
 }
 
-func changes(in In, st state, r journal.NodeRefusal) []change {
+func changes(st state, r journal.NodeRefusal) []change {
 	var out []change
 	for _, find := range repairs[r.Plugin] {
 		out = append(out, find(st, r)...)
@@ -49,24 +51,11 @@ func untolerated(p *v1.Pod, n *v1.Node) []v1.Taint {
 		if t.Effect == v1.TaintEffectPreferNoSchedule {
 			continue
 		}
-		if !slices.ContainsFunc(p.Spec.Tolerations, func(o v1.Toleration) bool { return tolerates(o, t) }) {
+		if !fit.Tolerates(p.Spec.Tolerations, &t) {
 			out = append(out, t)
 		}
 	}
 	return out
-}
-
-func tolerates(o v1.Toleration, t v1.Taint) bool {
-	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
-		return false
-	}
-	switch o.Operator {
-	case v1.TolerationOpExists:
-		return true
-	case "", v1.TolerationOpEqual:
-		return o.Key == t.Key && o.Value == t.Value
-	}
-	return false
 }
 
 // Taint prints a taint as kubectl does.
@@ -230,11 +219,8 @@ func freePort(st state, r journal.NodeRefusal) []change {
 	}
 	var holders []*v1.Pod
 	for _, info := range n.GetPods() {
-		for _, a := range hostPorts(st.pod) {
-			if slices.ContainsFunc(hostPorts(info.GetPod()), func(b v1.ContainerPort) bool { return a.HostPort == b.HostPort && a.Protocol == b.Protocol }) {
-				holders = append(holders, info.GetPod())
-				break
-			}
+		if _, taken := fit.PortTaken(pod.HostPorts(st.pod), pod.HostPorts(info.GetPod())); taken {
+			holders = append(holders, info.GetPod())
 		}
 	}
 	if len(holders) == 0 {
@@ -247,18 +233,6 @@ func freePort(st state, r journal.NodeRefusal) []change {
 			}
 		}
 	}}}
-}
-
-func hostPorts(p *v1.Pod) []v1.ContainerPort {
-	var out []v1.ContainerPort
-	for _, c := range p.Spec.Containers {
-		for _, port := range c.Ports {
-			if port.HostPort > 0 {
-				out = append(out, port)
-			}
-		}
-	}
-	return out
 }
 
 func dropPodAffinity(st state, _ journal.NodeRefusal) []change {

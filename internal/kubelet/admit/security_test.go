@@ -11,7 +11,9 @@ import (
 func TestSecurity(t *testing.T) {
 	yes, strict := true, v1.SupplementalGroupsPolicyStrict
 	profile := func(kind v1.AppArmorProfileType) func(*v1.Pod) {
-		return func(p *v1.Pod) { p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: kind}} }
+		return func(p *v1.Pod) {
+			p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: kind}}
+		}
 	}
 	own := func(p *v1.Pod) {
 		p.Spec.Containers = []v1.Container{{Name: "c", SecurityContext: &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}}}}

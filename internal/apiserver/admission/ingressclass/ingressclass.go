@@ -12,6 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/informers"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
+
+	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultclass"
 )
 
 // oldClass named the class before there was a field for it.
@@ -57,25 +59,9 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if c := Default(list); c != nil {
+	if c, ok := defaultclass.Newest(list, networkingv1.AnnotationIsDefaultIngressClass); ok {
 		name := c.Name
 		ingress.Spec.IngressClassName = &name
 	}
 	return nil
-}
-
-// Default returns the newest class marked as default, the first by name among equally new ones; nil when none is.
-func Default(list []*networkingv1.IngressClass) *networkingv1.IngressClass {
-	var out *networkingv1.IngressClass
-	for _, c := range list {
-		if c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true" {
-			continue
-		}
-		newer := out == nil || out.CreationTimestamp.Before(&c.CreationTimestamp)
-		same := out != nil && out.CreationTimestamp.Equal(&c.CreationTimestamp)
-		if newer || same && c.Name < out.Name {
-			out = c
-		}
-	}
-	return out
 }

@@ -8,11 +8,12 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/informers"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
+
+	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultclass"
 )
 
 // Annotations that mark a class as the default.
@@ -61,25 +62,9 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if c := Default(list); c != nil {
+	if c, ok := defaultclass.Newest(list, isDefault, isDefaultBeta); ok {
 		name := c.Name
 		claim.Spec.StorageClassName = &name
 	}
 	return nil
-}
-
-// Default returns the newest class marked as default, the first by name among equally new ones; nil when none is.
-func Default(list []*storagev1.StorageClass) *storagev1.StorageClass {
-	var out *storagev1.StorageClass
-	for _, c := range list {
-		if c.Annotations[isDefault] != "true" && c.Annotations[isDefaultBeta] != "true" {
-			continue
-		}
-		newer := out == nil || out.CreationTimestamp.Before(&c.CreationTimestamp)
-		same := out != nil && out.CreationTimestamp.Equal(&c.CreationTimestamp)
-		if newer || same && c.Name < out.Name {
-			out = c
-		}
-	}
-	return out
 }
