@@ -77,6 +77,14 @@ ledger: ## render docs/FEATURES.md from the rows that tests name and the last `m
 bench: build ## measure start, memory, Pod start and API throughput; prints the tables of docs/PERFORMANCE.md (root)
 	@go run ./hack/bench
 
+.PHONY: bench-node
+bench-node: build ## measure one node at 0, 50 and 110 Pods and 1,000 fake ones: processor, memory, starts, ends, exits (root; some eight minutes)
+	@go run ./hack/bench -only node
+
+.PHONY: schedperf
+schedperf: build ## measure the scheduler alone with the shapes of scheduler_perf, in memory and through an API server: some 13 minutes (root; GANTRY_OPENB=DIR adds the openb trace)
+	@hack/schedperf.sh build/schedperf $(BIN)/gantry
+
 .PHONY: why
 why: build ## score what `gantry why` says about broken Pods, and try the remedies it prints (needs root)
 	@go run ./hack/whyscore
@@ -85,6 +93,10 @@ why: build ## score what `gantry why` says about broken Pods, and try the remedi
 recordings: build ## compare Gantry's answers with upstream's recorded ones, per area (Pods' lives need root)
 	@go run ./hack/recordings api
 	@if [ "$$(id -u)" = 0 ]; then go run ./hack/recordings pods; else echo "lives of Pods are left out: they need root"; fi
+
+.PHONY: kills
+kills: binary ## SIGKILL an API server twenty times in the middle of 10,000 writes: nothing acknowledged is lost, nothing is there twice
+	@go test ./test/crash -count=1 -timeout 30m -kills 20 -writes 10000
 
 .PHONY: faults
 faults: ## 200 random schedules of killed parts over fake containers, and 20 over real ones when root (SEED=n repeats; some 25 minutes)

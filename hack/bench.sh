@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures Gantry as built in build/bin and writes docs/PERFORMANCE.md (root; some five minutes). Arguments are passed on (-only start, -short).
+# Measures Gantry as built in build/bin and writes docs/PERFORMANCE.md (root; some twenty minutes). Arguments are passed on (-only start,network keeps the other sections; -short writes nothing).
 set -eu
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0

@@ -24,6 +24,11 @@ say "testing"
 set +e
 go test -json -timeout 20m "${@:-./...}" | tee build/test.json | go run ./hack/progress "$start"
 code=${PIPESTATUS[0]}
+if [ "${*:-./...}" = ./... ]; then
+	# Programs that others wrote (Helm, controller-runtime) are a module of their own.
+	say "testing other people's clients"
+	(cd test/clients && go test -timeout 20m ./...) || code=1
+fi
 set -e
 say "done, exit code $code"
 exit "$code"

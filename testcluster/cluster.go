@@ -53,7 +53,7 @@ type Cluster struct {
 	log   *ring.Ring
 	wire  wire
 
-	stopServer func()
+	stopServer, stopControllers func()
 
 	mu    sync.Mutex
 	nodes map[string]*node
@@ -68,6 +68,7 @@ type rule struct {
 type options struct {
 	nodes     []string
 	scheduler *schedulerconfig.KubeSchedulerConfiguration
+	missing   time.Duration
 }
 
 // Option changes what Start makes.
@@ -80,6 +81,9 @@ func WithNodes(names ...string) Option { return func(o *options) { o.nodes = nam
 func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {
 	return func(o *options) { o.scheduler = c }
 }
+
+// WithNodeQuarantine is how long a node must have been missing before its Pods are given up; without it that takes upstream's 40 s.
+func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.missing = d } }
 
 // Start makes a cluster for the test and waits until its nodes are Ready. The test fails when that does not succeed; everything ends with the test.
 func Start(t testing.TB, opts ...Option) *Cluster {
@@ -178,11 +182,13 @@ func (c *Cluster) startServer() error {
 	}
 }
 
+// as reaches the API server as one of the cluster's own users.
+func (c *Cluster) as(name string, groups ...string) *rest.Config {
+	return c.wire.config(context.Background(), &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
+}
+
 func (c *Cluster) startParts() error {
-	as := func(name string, groups ...string) *rest.Config {
-		return c.wire.config(context.Background(), &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
-	}
-	schedulerClient, err := kubernetes.NewForConfig(as(user.KubeScheduler))
+	schedulerClient, err := kubernetes.NewForConfig(c.as(user.KubeScheduler))
 	if err != nil {
 		return err
 	}
@@ -191,6 +197,12 @@ func (c *Cluster) startParts() error {
 		return err
 	}
 	c.background("scheduler", s.Run)
+	c.t.Cleanup(func() { c.KillControllers() })
+	return c.startControllers()
+}
+
+func (c *Cluster) startControllers() error {
+	as := c.as
 	ca, err := os.ReadFile(c.files.CA.Cert)
 	if err != nil {
 		return err
@@ -199,9 +211,9 @@ func (c *Cluster) startParts() error {
 	if err != nil {
 		return err
 	}
-	c.background("controllers", func(ctx context.Context) error {
+	c.stopControllers = c.begin("controllers", func(ctx context.Context) error {
 		return control.Run(ctx, control.Options{
-			Deps: loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.Speaker("controllers", ""), RootCA: ca},
+			Deps: loop.Deps{Client: client, Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.Speaker("controllers", ""), RootCA: ca, Quarantine: c.o.missing},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 				cfg := as(serviceaccount.MakeUsername("kube-system", account), serviceaccount.MakeGroupNames("kube-system")...)
 				own, err := kubernetes.NewForConfig(cfg)

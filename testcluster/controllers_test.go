@@ -160,8 +160,16 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 	if _, err := api.CoreV1().ReplicationControllers("default").Create(ctx, rc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	seen := ""
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(seen)
+		}
+	})
 	eventually(ctx, t, c, "the third Pod is refused by the quota", func() bool {
 		r, err := api.CoreV1().ReplicationControllers("default").Get(ctx, "old", metav1.GetOptions{})
+		q, _ := api.CoreV1().ResourceQuotas("default").Get(ctx, "q", metav1.GetOptions{})
+		seen = fmt.Sprint("the controller's status: ", r.Status, ", the quota's: ", q.Status, ", ", err)
 		return err == nil && len(r.Status.Conditions) == 1 && strings.Contains(r.Status.Conditions[0].Message, "exceeded quota: q, requested: pods=1, used: pods=6, limited: pods=6")
 	})
 	if err := api.AppsV1().DaemonSets("default").Delete(ctx, "agent", metav1.DeleteOptions{}); err != nil {

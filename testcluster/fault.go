@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
 // KillNode ends a node's kubelet as SIGKILL does: nothing is written any more. Its runtime and containers go on.
@@ -51,6 +53,21 @@ func (c *Cluster) StartAPI() {
 	}
 }
 
+// KillControllers ends the controllers; what they knew is lost.
+func (c *Cluster) KillControllers() {
+	if c.stopControllers != nil {
+		c.stopControllers()
+	}
+}
+
+// StartControllers starts the controllers again.
+func (c *Cluster) StartControllers() {
+	c.t.Helper()
+	if err := c.startControllers(); err != nil {
+		c.t.Fatalf("testcluster: controllers: %v", err)
+	}
+}
+
 // FaultPod is Fault for the calls about one Pod only.
 func (c *Cluster) FaultPod(node, pod, method, terms string) {
 	c.t.Helper()
@@ -87,6 +104,12 @@ func (c *Cluster) Left(node string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Runtime is a node's fake runtime, for what the methods here do not reach: images and registries, the requests it received.
+func (c *Cluster) Runtime(node string) *crifake.Fake {
+	c.t.Helper()
+	return c.node(node).runtime
 }
 
 func (c *Cluster) node(name string) *node {

@@ -102,8 +102,8 @@ func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, hands *cri.Cl
 	return kubelet.New(kubelet.Options{
 		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110, ClusterDomain: "cluster.local"},
 		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
-		HostIPs: func() []string { return []string{"127.0.0.1"} }, Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.Speaker("kubelet", n.name),
-		Ports: kubelet.Ports{Cgroups: n.groups, Mounts: mount.Plain{}, Probing: hands.Probing(), Dial: n.runtime.DialPod},
+		Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.Speaker("kubelet", n.name),
+		Ports: kubelet.Ports{HostIPs: func() []string { return []string{"127.0.0.1"} }, Cgroups: n.groups, Mounts: mount.Plain{}, Probing: hands.Probing(), Dial: n.runtime.DialPod},
 	})
 }
 

@@ -1,6 +1,6 @@
-// Command bench measures Gantry on this machine and writes docs/PERFORMANCE.md: starting, resting, starting Pods, taking writes.
+// Command bench measures Gantry on this machine and writes docs/PERFORMANCE.md: starting, resting, starting Pods, a node that fills, taking writes, Services.
 //
-// It runs instances of its own in new directories, on loopback and free ports, and removes them; it needs root and some five minutes.
+// It runs instances of its own in new directories, on loopback and free ports, and removes them; it needs root and some fifteen minutes.
 package main
 
 import (
@@ -26,6 +26,8 @@ type bench struct {
 	binary, binDir string
 	archive        string // the image, made once
 	only           string
+	profiles       string // directory for processor profiles of the parts that write
+	number         int    // of the instances
 	short          bool
 	page           page
 }
@@ -35,36 +37,23 @@ func main() {
 	out := ""
 	flag.StringVar(&b.binary, "gantry", "build/bin/gantry", "gantry to measure")
 	flag.StringVar(&b.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (default: where gantry is)")
-	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, api; then nothing is written")
+	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, node, api, load, dns, network; the page keeps its other sections")
+	flag.StringVar(&b.profiles, "profile", "", "directory for processor profiles of the parts api and load")
+	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, where others run on the machine: it chooses bridge and Pod addresses")
 	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest; then nothing is written")
 	flag.StringVar(&out, "o", "docs/PERFORMANCE.md", "page to write")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := b.run(ctx)
 	stop()
-	if err == nil && b.only == "" && !b.short {
-		err = os.WriteFile(out, []byte(b.page.render()+measuredElsewhere(out)), 0o644)
+	if err == nil && !b.short {
+		err = b.page.write(out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
-
-// measuredElsewhere is the section of the page that hack/schedperf measures, which is kept.
-func measuredElsewhere(page string) string {
-	raw, err := os.ReadFile(page)
-	if err != nil {
-		return ""
-	}
-	_, section, found := strings.Cut(string(raw), schedulerSection)
-	if !found {
-		return ""
-	}
-	return schedulerSection + section
-}
-
-const schedulerSection = "\n## Scheduler\n"
 
 func (b *bench) run(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "gantry-bench-")
@@ -79,7 +68,7 @@ func (b *bench) run(ctx context.Context) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"start", b.starts}, {"idle", b.idle}, {"pods", b.pods}, {"api", b.creates}} {
+	}{{"start", b.starts}, {"idle", b.idle}, {"pods", b.pods}, {"node", b.node}, {"api", b.creates}, {"load", b.loads}, {"dns", b.names}, {"network", b.network}} {
 		if b.only != "" && !strings.Contains(","+b.only+",", ","+part.name+",") {
 			continue
 		}
@@ -104,7 +93,7 @@ func (b *bench) times(n int) int {
 
 // fresh makes an instance with the image ready to be imported at its first start.
 func (b *bench) fresh(flags ...string) (*instance.Instance, error) {
-	i, err := instance.New(instance.Options{Binary: b.binary, BinDir: b.binDir, NodeIP: "127.0.0.1", Flags: flags})
+	i, err := instance.New(instance.Options{Binary: b.binary, BinDir: b.binDir, NodeIP: "127.0.0.1", Number: b.number, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +116,8 @@ func (b *bench) remove(i *instance.Instance) {
 }
 
 // running starts an instance and waits until its node is ready and can run Pods.
-func (b *bench) running(ctx context.Context) (*instance.Instance, *cluster, error) {
-	i, err := b.fresh()
+func (b *bench) running(ctx context.Context, flags ...string) (*instance.Instance, *cluster, error) {
+	i, err := b.fresh(flags...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,13 +9,13 @@ trap 'rm -rf "$work"' EXIT
 : >"$work/header"
 packages=""
 for group in core apps batch policy discovery coordination scheduling node storage rbac authentication authorization \
-	admissionregistration certificates events networking autoscaling resource flowcontrol; do
+	admissionregistration certificates events networking autoscaling resource flowcontrol storagemigration; do
 	packages="$packages k8s.io/api/$group/v1"
 done
 GOBIN="$work" go install "k8s.io/kube-openapi/cmd/openapi-gen@$version"
 "$work/openapi-gen" -r "$work/rules" --go-header-file "$work/header" \
 	--output-dir internal/apiserver/openapi --output-pkg github.com/gantry-project/gantry/internal/apiserver/openapi \
 	--output-file zz_generated.openapi.go \
-	$packages k8s.io/api/autoscaling/v2 k8s.io/api/scheduling/v1alpha3 \
+	$packages k8s.io/api/autoscaling/v2 k8s.io/api/scheduling/v1alpha3 k8s.io/api/scheduling/v1beta1 \
 	k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version \
 	k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr

@@ -88,7 +88,10 @@ func (o options) writeDocs(path string) error {
 What upstream Kubernetes (v1.36.3) answered to requests and did with Pods was recorded; ` + "`make recordings`" + ` sends and does the same with Gantry, compares, and writes this page.
 *Same* is equal in every word, after what differs from run to run is masked. *Same where clients look* is equal in what programs act on: codes, reasons, causes, and for Pods
 phases, conditions, container states, exit codes, restart counts, the set of events. What upstream itself did not repeat is not compared. A life that differs is lived a second
-time, with fewer beside it, and the second time counts: ten Pods at once on a busy machine delay each other as upstream's did.
+time, with fewer beside it, and the second time counts: ten Pods at once on a busy machine delay each other as upstream's did. A case that upstream's clock ended in the middle
+of a loop ends the second time where upstream's loop was then. Times count as a magnitude: up to ten times, or one round of upstream's kubelet (15 s), sooner, and half of the
+time later. States that lasted less than a look of upstream's kubelet (a second; two for a Job) may be missing, a first probe may find a program that started faster, and counts of
+repeated events may differ by a third.
 
 ## Answers of the API
 

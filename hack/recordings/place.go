@@ -242,7 +242,7 @@ func killer(runtime internalapi.RuntimeService) func(ctx context.Context, podUID
 		if container == "" {
 			boxes, err := runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: labels})
 			if err != nil || len(boxes) == 0 {
-				return fmt.Errorf("no sandbox of Pod %s: %v", podUID, err)
+				return errors.Join(fmt.Errorf("no sandbox of Pod %s", podUID), err)
 			}
 			status, err := runtime.PodSandboxStatus(ctx, boxes[0].Id, true)
 			if err != nil {
@@ -253,7 +253,7 @@ func killer(runtime internalapi.RuntimeService) func(ctx context.Context, podUID
 			labels["io.kubernetes.container.name"] = container
 			list, err := runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: labels})
 			if err != nil || len(list) == 0 {
-				return fmt.Errorf("no container %s of Pod %s: %v", container, podUID, err)
+				return errors.Join(fmt.Errorf("no container %s of Pod %s", container, podUID), err)
 			}
 			status, err := runtime.ContainerStatus(ctx, list[0].Id, true)
 			if err != nil {
@@ -263,7 +263,7 @@ func killer(runtime internalapi.RuntimeService) func(ctx context.Context, podUID
 		}
 		var more struct{ Pid int }
 		if err := json.Unmarshal([]byte(info["info"]), &more); err != nil || more.Pid <= 1 {
-			return fmt.Errorf("the runtime does not tell the process of %s %s: %v", podUID, container, err)
+			return errors.Join(fmt.Errorf("the runtime does not tell the process of %s %s", podUID, container), err)
 		}
 		return syscall.Kill(more.Pid, syscall.SIGKILL)
 	}

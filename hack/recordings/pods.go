@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +122,9 @@ func (r *podReplay) one(ctx context.Context, cluster *pods.Cluster, c pods.Case,
 	if same || last {
 		r.report.Add(c.Area, same, near)
 	} else {
+		c.ByTurn = slices.ContainsFunc(diffs, func(d replay.Difference) bool {
+			return strings.HasPrefix(d.Path, "history ") || strings.HasPrefix(d.Path, "events ")
+		})
 		r.later = append(r.later, c)
 	}
 	if !same && last {

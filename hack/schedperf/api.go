@@ -169,8 +169,8 @@ func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
 	began, cpu := time.Now(), cpuOf(b.pid)
 	err = b.each(ctx, n, func(i int) error {
 		p := s.makeMeasured(i, nodes)
-		if s.setup {
-			if err := b.volume(ctx, p.Name); err != nil {
+		if s.setup != nil {
+			if err := s.setup(ctx, b, p.Name); err != nil {
 				return err
 			}
 		}
@@ -182,26 +182,46 @@ func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
 	}
 	created := time.Since(began)
 	bound, err := w.wait(ctx, n)
-	r := row{Case: s.name, Nodes: nodes, Pods: n, Placed: len(bound)}
-	took := make([]time.Duration, 0, n)
-	last := began
-	for i := range n {
-		at, ok := bound[fmt.Sprintf("pod-%d", i)]
-		if !ok {
-			continue
-		}
-		took = append(took, at.Sub(born[i]))
-		if at.After(last) {
-			last = at
-		}
-	}
-	r.took(took, last.Sub(began), cpuOf(b.pid)-cpu)
-	r.RSS = rssOf(b.pid)
+	r := b.measured(s.name, moments{born, bound}, usage{began, cpu})
+	r.Nodes = nodes
 	r.Note = fmt.Sprintf("created in %.1f s", created.Seconds())
 	if err != nil {
 		r.Note += "; " + err.Error()
 	}
 	return r, nil
+}
+
+// usage is when a measurement began, and the scheduler's processor time then.
+type usage struct {
+	began time.Time
+	cpu   time.Duration
+}
+
+// moments are when Pods were created, by number, and when they were bound, by name.
+type moments struct {
+	born  []time.Time
+	bound map[string]time.Time
+}
+
+// measured sums up Pods pod-0 to pod-n, when they were created and when they were bound.
+func (b *bed) measured(name string, at moments, from usage) row {
+	n := len(at.born)
+	r := row{Case: name, Pods: n, Placed: len(at.bound)}
+	took := make([]time.Duration, 0, n)
+	last := from.began
+	for i := range n {
+		bound, ok := at.bound[fmt.Sprintf("pod-%d", i)]
+		if !ok {
+			continue
+		}
+		took = append(took, bound.Sub(at.born[i]))
+		if bound.After(last) {
+			last = bound
+		}
+	}
+	r.took(took, last.Sub(from.began), cpuOf(b.pid)-from.cpu)
+	r.RSS = rssOf(b.pid)
+	return r
 }
 
 func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {
@@ -216,6 +236,9 @@ func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {
 		}
 	}
 	err := b.each(ctx, nodes, func(i int) error { return b.node(ctx, s.makeNode(i)) })
+	if err == nil && s.before != nil {
+		err = s.before(ctx, b, nodes)
+	}
 	if err != nil || s.init == nil {
 		return err
 	}
@@ -224,6 +247,9 @@ func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {
 		return err
 	}
 	n := s.init(nodes)
+	if b.o.first > 0 && !s.evicts { // who is to make room must fill the nodes
+		n = min(n, b.o.first)
+	}
 	if err := b.each(ctx, n, func(i int) error { return b.create(ctx, s.makeInit(i)) }); err != nil || s.waiting {
 		return err
 	}
@@ -236,9 +262,11 @@ func (b *bed) node(ctx context.Context, n *v1.Node) error {
 	if err != nil {
 		return err
 	}
-	made.Status = n.Status
-	if made, err = b.client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return err
+	if len(made.Status.Allocatable) == 0 { // an API server that wants it said twice
+		made.Status = n.Status
+		if made, err = b.client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
 	}
 	if len(made.Spec.Taints) == 0 {
 		return nil

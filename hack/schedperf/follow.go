@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,8 @@ const stall = 30 * time.Second
 type follower struct {
 	mu    sync.Mutex
 	bound map[string]time.Time
-	more  chan struct{} // capacity one: another was bound
+	no    map[string]bool // refused, and not bound since
+	more  chan struct{}   // capacity one: another was bound
 
 	running sync.WaitGroup
 	stop    func()
@@ -30,7 +32,7 @@ type follower struct {
 
 func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{bound: map[string]time.Time{}, more: make(chan struct{}, 1), stop: cancel}
+	f := &follower{bound: map[string]time.Time{}, no: map[string]bool{}, more: make(chan struct{}, 1), stop: cancel}
 	pods := b.client.CoreV1().Pods(namespace)
 	list := &cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
@@ -52,18 +54,54 @@ func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
 
 func (f *follower) see(obj any) {
 	p, ok := obj.(*v1.Pod)
-	if !ok || p.Spec.NodeName == "" {
+	if !ok {
 		return
 	}
 	f.mu.Lock()
-	if f.bound[p.Name].IsZero() {
-		f.bound[p.Name] = time.Now()
+	switch {
+	case p.Spec.NodeName == "" && slices.ContainsFunc(p.Status.Conditions, refused):
+		f.no[p.Name] = true
+	case p.Spec.NodeName != "":
+		delete(f.no, p.Name)
+		if f.bound[p.Name].IsZero() {
+			f.bound[p.Name] = time.Now()
+		}
 	}
 	f.mu.Unlock()
 	select {
 	case f.more <- struct{}{}:
 	default:
 	}
+}
+
+func refused(c v1.PodCondition) bool {
+	return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse
+}
+
+// answered is how many Pods were bound or refused.
+func (f *follower) answered() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.bound) + len(f.no)
+}
+
+// settle returns when n Pods were bound or refused, with those that were bound; when nothing happens any more, what there is.
+func (f *follower) settle(ctx context.Context, n int) map[string]time.Time {
+	timer := time.NewTimer(stall)
+	defer timer.Stop()
+	for f.answered() < n {
+		select {
+		case <-f.more:
+			timer.Reset(stall)
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		break
+	}
+	f.stop()
+	f.running.Wait()
+	return f.bound
 }
 
 func (f *follower) count() int {
@@ -126,32 +164,4 @@ func (b *bed) churn(ctx context.Context, s shape, nodes int) (stop func(), err e
 		cancel()
 		<-done
 	}, nil
-}
-
-// volume makes a volume of a CSI driver and a claim bound to it.
-func (b *bed) volume(ctx context.Context, name string) error {
-	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
-	none := ""
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bound-by-controller": "true"}}, Spec: v1.PersistentVolumeSpec{
-		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}, ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "sched-1", Name: name},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "ebs.csi.example.com", VolumeHandle: name}},
-	}}
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
-		VolumeName: name, StorageClassName: &none, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},
-	}}
-	made, err := b.client.CoreV1().PersistentVolumeClaims("sched-1").Create(ctx, claim, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	made.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound, AccessModes: pv.Spec.AccessModes, Capacity: size}
-	if made, err = b.client.CoreV1().PersistentVolumeClaims("sched-1").UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
-	pv.Spec.ClaimRef.UID = made.UID
-	if pv, err = b.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	pv.Status.Phase = v1.VolumeBound
-	_, err = b.client.CoreV1().PersistentVolumes().UpdateStatus(ctx, pv, metav1.UpdateOptions{})
-	return err
 }

@@ -1,7 +1,7 @@
 // Command schedperf measures schedulers with the shapes of Kubernetes' scheduler_perf and with the openb trace: in memory, and through an API server.
 //
 //	schedperf memory                      decisions of Gantry's judges without any API server
-//	schedperf openb -dir data/openb       the openb trace in memory, and grown to 100,000 nodes
+//	schedperf openb -dir data/openb       the openb trace in memory, and grown to 100,000 nodes; with -gantry or -kubeconfig through an API server
 //	schedperf api -gantry build/bin/gantry     `gantry server` and `gantry scheduler` as two processes
 //	schedperf api -kubeconfig F -scheduler-name other -pid N   another scheduler on an API server that runs already
 //
@@ -25,6 +25,7 @@ type options struct {
 	only       string
 	nodes      string
 	pods       int
+	first      int
 	shadow     bool
 	dir        string
 	grow       int
@@ -49,10 +50,11 @@ func main() {
 	f.StringVar(&o.only, "only", "", "shapes to run, comma separated (default: all)")
 	f.StringVar(&o.nodes, "nodes", "500,5000", "numbers of nodes")
 	f.IntVar(&o.pods, "pods", 0, "measured Pods (default: by shape)")
+	f.IntVar(&o.first, "first", 0, "api: most Pods that stand there before the measured ones, where they need not fill the nodes (default: by shape)")
 	f.BoolVar(&o.shadow, "plain", false, "memory: ask every judge about every node, without columns and shared verdicts")
 	f.StringVar(&o.dir, "dir", os.Getenv("GANTRY_OPENB"), "openb: directory of the trace")
 	f.IntVar(&o.grow, "grow", 100000, "openb: nodes of the grown cluster; 0: none")
-	f.StringVar(&o.gantry, "gantry", "build/bin/gantry", "api: gantry to run")
+	f.StringVar(&o.gantry, "gantry", "", "gantry to run: a server and a scheduler (api: build/bin/gantry)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "api: API server that runs already")
 	f.StringVar(&o.scheduler, "scheduler-name", "default-scheduler", "api: spec.schedulerName of the Pods")
 	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
@@ -61,6 +63,9 @@ func main() {
 	f.StringVar(&o.profile, "cpuprofile", "", "api: run the scheduler inside this process and write a profile of both; CPU time is then that of both")
 	f.StringVar(&o.out, "o", "", "file for the figures as JSON")
 	_ = f.Parse(args)
+	if verb == "api" && o.gantry == "" {
+		o.gantry = "build/bin/gantry"
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	run := map[string]func(context.Context, options) ([]row, error){"memory": inMemory, "openb": openb, "api": throughAPI}[verb]

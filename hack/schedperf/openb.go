@@ -162,6 +162,10 @@ func openb(ctx context.Context, o options) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.gantry != "" || o.kubeconfig != "" {
+		r, err := t.throughAPI(ctx, o)
+		return []row{r}, err
+	}
 	r, err := t.inMemory(ctx, o, "openb")
 	rows := []row{r}
 	if err == nil && o.grow > len(t.nodes) {

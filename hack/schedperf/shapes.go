@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,20 +13,19 @@ import (
 // shape is a case of scheduler_perf: the same templates of nodes and Pods, with fewer Pods where upstream's numbers would take minutes.
 type shape struct {
 	name     string
-	zones    int                           // of the nodes; 0: no zone label
-	node     func(*v1.Node, int)           // changes a node of the common template
-	init     func(nodes int) int           // Pods that stand there before the measurement
-	initPod  func(*v1.Pod, int)            // changes a Pod of the common template
-	measured func(nodes int) int           // Pods measured
-	pod      func(p *v1.Pod, i, nodes int) // changes a Pod of the common template
-	waiting  bool                          // the Pods that stand there first never get a node
-	evicts   bool                          // measured Pods need others to leave
-	churn    bool                          // nodes, Pods and Services come and go meanwhile
-	apiOnly  string                        // why the case cannot run in memory
-	setup    bool                          // needs claims and volumes, or devices: api.go makes them
+	zones    int                                                 // of the nodes; 0: no zone label
+	node     func(*v1.Node, int)                                 // changes a node of the common template
+	init     func(nodes int) int                                 // Pods that stand there before the measurement
+	initPod  func(*v1.Pod, int)                                  // changes a Pod of the common template
+	measured func(nodes int) int                                 // Pods measured
+	pod      func(p *v1.Pod, i, nodes int)                       // changes a Pod of the common template
+	waiting  bool                                                // the Pods that stand there first never get a node
+	evicts   bool                                                // measured Pods need others to leave
+	churn    bool                                                // nodes, Pods and Services come and go meanwhile
+	apiOnly  string                                              // why the case cannot run in memory
+	before   func(ctx context.Context, b *bed, nodes int) error  // makes what nodes offer
+	setup    func(ctx context.Context, b *bed, pod string) error // makes what a Pod needs
 }
-
-func fixed(n int) func(int) int { return func(int) int { return n } }
 
 func per(share float64) func(int) int {
 	return func(nodes int) int { return int(share * float64(nodes)) }
@@ -117,8 +117,12 @@ var shapes = []shape{
 	{name: "SchedulingWhileGated", init: per(2), waiting: true, initPod: func(p *v1.Pod, _ int) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/hold"}}
 	}, measured: per(2)},
-	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), apiOnly: "claims are objects of the API", setup: true, pod: func(p *v1.Pod, i, _ int) {
+	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), apiOnly: "claims are objects of the API", before: drivers, setup: volume, pod: func(p *v1.Pod, i, _ int) {
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
+	}},
+	{name: "SchedulingWithResourceClaim", measured: per(0.4), apiOnly: "devices are objects of the API", before: devices, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
+		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "device", ResourceClaimName: &p.Name}}
+		p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "device"}}
 	}},
 }
 

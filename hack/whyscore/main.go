@@ -1,6 +1,6 @@
 // Command whyscore runs the fixtures of test/fixtures/why, with fake nodes and with a real one as each needs, against the built gantry and prints what `gantry why` scores, 0 to 4 points each.
 //
-//	whyscore [-run REGEXP] [-needs runtime] [-v] [-remedies N] [-fixtures DIR]
+//	whyscore [-run REGEXP] [-needs runtime] [-v] [-remedies N] [-every] [-fixtures DIR]
 package main
 
 import (
@@ -25,10 +25,11 @@ func main() {
 	binary := flag.String("gantry", "build/bin/gantry", "gantry under test")
 	verbose := flag.Bool("v", false, "print the answers")
 	remedies := flag.Int("remedies", 3, "printed remedies to try per fixture")
+	every := flag.Bool("every", false, "try all printed remedies, not only until one helps")
 	parallel := flag.Int("parallel", 3, "fixtures at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, choice{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first, Remedies: *remedies})
+	err := run(ctx, choice{*dir, *only, *needs}, *parallel, *verbose, why.Options{Binary: *binary, Number: *first, Remedies: *remedies, Every: *every})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "whyscore:", err)
@@ -93,7 +94,7 @@ func report(s why.Score, verbose bool) {
 	}
 	fmt.Println()
 	for _, t := range s.Tried {
-		if verbose || !s.Remedy {
+		if verbose || !s.Remedy || len(s.Vain) > 0 {
 			fmt.Println("     " + t)
 		}
 	}

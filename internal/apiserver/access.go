@@ -57,4 +57,8 @@ type Plugin struct {
 type Path struct {
 	Path    string // exact, or a prefix when it ends in a slash
 	Handler http.Handler
+	Doc     *PathDoc // nil for paths that the OpenAPI document does not tell of
 }
+
+// PathDoc is what the OpenAPI document tells of a path that answers GET with a text.
+type PathDoc struct{ Operation, Text, Produces string }

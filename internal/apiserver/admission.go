@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
 	"k8s.io/apiserver/pkg/server/options"
@@ -35,6 +38,7 @@ func (b *builder) makeAdmission() error {
 	for _, p := range b.access.Plugins {
 		o.Plugins.Register(p.Name, p.Factory)
 	}
+	o.Decorators = append(o.Decorators, unhooked{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()}, b.desk)
 	o.RecommendedPluginOrder = ordered(o.Plugins.Registered(), admissionOrder())
 	dyn, err := dynamic.NewForConfig(b.loopback)
 	if err != nil {
@@ -59,6 +63,28 @@ func ordered(names, order []string) []string {
 	out := slices.Clone(names)
 	slices.SortStableFunc(out, func(a, b string) int { return place(a) - place(b) })
 	return out
+}
+
+// mutatingPolicies names the mutating policies whose rules name the resource; which of them match an object only the library knows.
+func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []string) {
+	all, err := b.informers.Admissionregistration().V1().MutatingAdmissionPolicies().Lister().List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	for _, p := range all {
+		if c := p.Spec.MatchConstraints; c != nil && slices.ContainsFunc(c.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
+			return within(r.APIGroups, gvr.Group) && within(r.Resources, gvr.Resource)
+		}) {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// within says that a list of a rule has a value or the star.
+func within(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.Contains(list, "*/*") || slices.Contains(list, value+"/*")
 }
 
 // authResolver is how webhooks are authenticated to.

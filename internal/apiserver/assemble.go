@@ -96,7 +96,7 @@ func (b *builder) ownKinds(next genericapiserver.DelegationTarget) (*genericapis
 			s.Handler.NonGoRestfulMux.Handle(p.Path, p.Handler)
 		}
 	}
-	return s, serveOpenAPI(s, b.generic.OpenAPIConfig, b.generic.OpenAPIV3Config)
+	return s, serveOpenAPI(s, b.access.Paths, b.generic)
 }
 
 // textOnly offers JSON and YAML for types that have no protobuf form.
@@ -124,7 +124,7 @@ func (b *builder) customResources(next genericapiserver.DelegationTarget) (*apie
 	c := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
-			CRDRESTOptionsGetter: b.server.store.Share(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker)),
+			CRDRESTOptionsGetter: b.desk.Storages(b.server.store.Share(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker))),
 			MasterCount:          1,
 			AuthResolverWrapper:  b.authResolver(),
 			ServiceResolver:      b.resolver,

@@ -30,6 +30,12 @@ func (b *builder) addHooks() error {
 	if err := b.addTrust(); err != nil {
 		return err
 	}
+	if err := b.addRepair(); err != nil {
+		return err
+	}
+	if err := b.addUpkeep(); err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.access.Hooks)) {
 		if err := b.generic.AddPostStartHook(name, b.access.Hooks[name]); err != nil {
 			return fmt.Errorf("hook %s: %w", name, err)

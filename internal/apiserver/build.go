@@ -23,12 +23,15 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 
 	"github.com/gantry-project/gantry/internal/apiserver/audit"
+	"github.com/gantry-project/gantry/internal/apiserver/outlet"
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
+	"github.com/gantry-project/gantry/internal/apiserver/story"
 )
 
 // builder puts one server together, step by step.
@@ -48,6 +51,16 @@ type builder struct {
 	generic   *genericapiserver.Config // what the three servers of the chain copy
 	resolver  aggregator.ServiceResolver
 	advertise netip.Addr
+	helpers
+}
+
+// helpers are asked while requests are served.
+type helpers struct {
+	desk      *story.Desk
+	allocator *services.Allocator
+	ports     *nodePorts
+	migrate   changes // a StorageVersionMigration is new
+	outlet    outlet.Outlet
 }
 
 // build makes the chain: aggregator, own kinds, custom resources, nothing.
@@ -64,9 +77,11 @@ func (b *builder) build() error {
 }
 
 func (b *builder) makeScheme() (err error) {
-	if b.kinds, err = Kinds(b.config, b.find); err != nil {
+	if b.allocator, err = newAllocator(b.config, b.find); err != nil {
 		return err
 	}
+	b.migrate = make(changes, 1)
+	b.kinds = Kinds(b.config, b.find, b.allocator, b.migrate.Enqueue)
 	b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1)
 	return err
 }
@@ -99,7 +114,8 @@ func (b *builder) makeGeneric() error {
 	g.ShutdownSendRetryAfter = true // else open watches hold up the end for a minute
 	g.ShutdownWatchTerminationGracePeriod = time.Second
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
-	g.BuildHandlerChainFunc = chain
+	b.desk = &story.Desk{Authorizer: b.access.Authorizer, Policies: b.mutatingPolicies}
+	g.BuildHandlerChainFunc = b.chain
 	b.openAPI(g, definitions)
 	g.SkipOpenAPIInstallation = true // serveOpenAPI does it, and the aggregator merges
 	serving, err := b.serving()
@@ -110,10 +126,10 @@ func (b *builder) makeGeneric() error {
 	if err := b.address(g); err != nil {
 		return err
 	}
-	g.Authentication.Authenticator = b.access.Authenticator
+	g.Authentication.Authenticator = b.desk.Authenticator(b.access.Authenticator)
 	g.Authentication.APIAudiences = b.access.Audiences
 	g.Authentication.RequestHeaderConfig = b.access.RequestHeader
-	g.Authorization.Authorizer = b.access.Authorizer
+	g.Authorization.Authorizer = b.desk.Authorized(b.access.Authorizer)
 	g.RuleResolver = b.access.RuleResolver
 	if b.config.PriorityAndFairness {
 		g.FlowControl = flowcontrol.New(b.informers, b.client.FlowcontrolV1(), g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight)
@@ -122,9 +138,10 @@ func (b *builder) makeGeneric() error {
 	return audit.Apply(b.config.Audit, g)
 }
 
-// chain is the library's chain; innermost, the client's name is kept for facts about writes of Pods.
-func chain(h http.Handler, c *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(rememberAgent(h), c)
+// chain is the library's chain; innermost, the client's name is kept for facts about writes of Pods and the events of watches leave together, outermost,
+// writes are followed for those who ask.
+func (b *builder) chain(h http.Handler, c *genericapiserver.Config) http.Handler {
+	return b.desk.Listen(genericapiserver.DefaultBuildHandlerChain(b.gather(rememberAgent(h)), c))
 }
 
 // address settles under which address clients are told to come.
@@ -141,6 +158,9 @@ func (b *builder) address(g *genericapiserver.Config) error {
 // makeStorage opens the way to etcd and makes the storages of all kinds.
 func (b *builder) makeStorage() error {
 	if err := b.openEtcd(); err != nil {
+		return err
+	}
+	if err := b.keepNodePorts(); err != nil {
 		return err
 	}
 	wrap := map[schema.GroupResource]func(rest.StandardStorage) rest.Storage{

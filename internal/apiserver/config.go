@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
 	// once is bounded. Upstream has it on.
 	PriorityAndFairness bool
+	// Features says what is served that is off otherwise.
+	Features features.Features
 	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
 	OpenAPIv2Off bool
 	// AggregatorOff and CustomResourcesOff leave out aggregated APIs and custom resources.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -36,6 +37,11 @@ func (b *builder) openEtcd() error {
 	backend.Transport = b.server.store.Transport
 	b.etcd = options.NewEtcdOptions(backend)
 	encoding := serverstorage.NewDefaultResourceEncodingConfigForEffectiveVersion(b.scheme.Scheme, b.generic.EffectiveVersion)
+	for _, k := range b.kinds {
+		if gv := schedulingv1beta1.SchemeGroupVersion; k.Group == gv.Group && k.Version == gv.Version { // not in the group's first version
+			encoding.SetResourceEncoding(schema.GroupResource{Group: k.Group, Resource: k.Resource}, gv, schema.GroupVersion{Group: gv.Group, Version: runtime.APIVersionInternal})
+		}
+	}
 	factory := serverstorage.NewDefaultStorageFactory(b.etcd.StorageConfig, runtime.ContentTypeProtobuf, b.scheme.Codecs, encoding, b.resources, prefixes())
 	factory.AddCohabitatingResources(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
 	factory.StorageConfig.StorageObjectCountTracker = b.generic.StorageObjectCountTracker
@@ -44,7 +50,7 @@ func (b *builder) openEtcd() error {
 	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
-	b.generic.RESTOptionsGetter = b.server.store.Share(b.generic.RESTOptionsGetter)
+	b.generic.RESTOptionsGetter = b.desk.Storages(b.server.store.Share(b.generic.RESTOptionsGetter))
 	return b.checkKeys(factory)
 }
 
@@ -82,7 +88,7 @@ func (b *builder) delegate(codec runtime.Codec, versioner runtime.GroupVersioner
 	if err := etcd.ApplyTo(&g); err != nil {
 		return g, etcd, fmt.Errorf("storage: %w", err)
 	}
-	g.RESTOptionsGetter = b.server.store.Share(g.RESTOptionsGetter)
+	g.RESTOptionsGetter = b.desk.Storages(b.server.store.Share(g.RESTOptionsGetter))
 	return g, etcd, nil
 }
 

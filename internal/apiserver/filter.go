@@ -26,3 +26,15 @@ func writes(verb string) bool {
 	}
 	return false
 }
+
+// gather lets watches over the network answer by way of the outlet. In-process clients read what is written as it is.
+func (b *builder) gather(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := req.Context()
+		if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb == "watch" && ctx.Value(identityKey{}) == nil {
+			b.outlet.Serve(next, w, req)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}

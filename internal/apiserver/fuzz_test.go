@@ -206,10 +206,11 @@ func (g *gun) mutate(v any) any {
 // rows are the served kinds with their scheme, without a server.
 func rows(t *testing.T) ([]kind.Kind, *scheme.Scheme) {
 	t.Helper()
-	kinds, err := Kinds(Config{}, nil)
+	allocator, err := newAllocator(Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	kinds := Kinds(Config{}, nil, allocator, nil)
 	s, err := scheme.New(kinds, autoscaling.AddV1)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func filler(seed uint64) *randfill.Filler {
 		},
 		func(i *intstr.IntOrString, c randfill.Continue) { *i = intstr.FromInt32(c.Int31()) },
 		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(fmt.Sprintf(`{"a":%d}`, c.Int31())) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:a":{}}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:a":{}}`) },
 		func(m *metav1.TypeMeta, _ randfill.Continue) { *m = metav1.TypeMeta{} },
 		func(s *string, c randfill.Continue) { *s = strings.ToValidUTF8(c.String(6), "") },
 	)

@@ -30,13 +30,14 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storage"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/storagemigration"
 )
 
 // lookup finds another kind's store; nil when it is not served.
 type lookup func(group, resource string) rest.StandardStorage
 
-// Kinds are the rows served, in the order discovery lists their groups. A later row replaces an earlier one of the same resource.
-func Kinds(c Config, find lookup) ([]kind.Kind, error) {
+// newAllocator makes what hands out the addresses and ports of Services.
+func newAllocator(c Config, find lookup) (*services.Allocator, error) {
 	low, high := c.Services.NodePortLow, c.Services.NodePortHigh
 	if low == 0 && high == 0 {
 		low, high = 30000, 32767
@@ -45,10 +46,17 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 	if len(cidrs) == 0 {
 		cidrs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
 	}
-	allocator, err := services.New(cidrs, low, high, storedServices(find))
+	a, err := services.New(cidrs, low, high, storedServices(find))
 	if err != nil {
 		return nil, err
 	}
+	a.Keep(ledger{find}, storedCIDRs(find))
+	return a, nil
+}
+
+// Kinds are the rows served, in the order discovery lists their groups. A later row replaces an earlier one of the same resource. migrate is called when a
+// StorageVersionMigration was stored.
+func Kinds(c Config, find lookup, allocator *services.Allocator, migrate func()) []kind.Kind {
 	var out []kind.Kind
 	for _, area := range [][]kind.Kind{
 		core.Kinds(), pods.Kinds(c.Kubelets), nodes.Kinds(c.Kubelets), services.Kinds(allocator, c.Kubelets),
@@ -65,11 +73,15 @@ func Kinds(c Config, find lookup) ([]kind.Kind, error) {
 		admissionregistration.Kinds(),
 		rbac.Kinds(), certificates.Kinds(),
 		resource.Kinds(labelsOf(find)), flowcontrol.Kinds(),
+		storagemigration.Kinds(migrate),
 		{core.EventsV1()},
 	} {
 		out = append(out, area...)
 	}
-	return out, nil
+	if c.Features.GenericWorkload {
+		out = append(scheduling.WithGroups(out), scheduling.Beta()...)
+	}
+	return out
 }
 
 // storedServices lists every stored Service, for the allocator to learn what is taken.

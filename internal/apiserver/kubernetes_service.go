@@ -68,7 +68,7 @@ func (b *builder) seedEndpoints(ctx context.Context) error {
 			Name: kubernetesService, Namespace: metav1.NamespaceDefault,
 			Labels: map[string]string{discoveryv1.LabelSkipMirror: "true"},
 		},
-		Subsets: []corev1.EndpointSubset{{
+		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // the legacy kind is the point
 			Addresses: []corev1.EndpointAddress{{IP: b.advertise.String()}},
 			Ports:     []corev1.EndpointPort{{Name: "https", Port: b.port(), Protocol: corev1.ProtocolTCP}},
 		}},

@@ -90,17 +90,18 @@ func (p *pipe) Write(b []byte) (int, error) {
 	p.buf.Write(b)
 	if p.buf.Len() > holdBack {
 		p.begin()
+		p.moved.Broadcast()
 	}
-	p.moved.Broadcast()
 	return len(b), nil
 }
 
-// Flush lets the client see what was written so far.
+// Flush lets the client see what was written so far. A client that waits is woken here, once for all the pieces of an event.
 func (p *pipe) Flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fix(http.StatusOK)
 	p.begin()
+	p.moved.Broadcast()
 }
 
 // CloseNotify is asked for by the library's wrappers; requests end by their context.

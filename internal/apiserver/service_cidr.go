@@ -23,6 +23,10 @@ func (b *builder) seedServiceCIDR(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		have, err = client.Create(ctx, want, metav1.CreateOptions{})
 	}
+	if err == nil && len(have.Spec.CIDRs) == 1 && len(want.Spec.CIDRs) == 2 && have.Spec.CIDRs[0] == want.Spec.CIDRs[0] {
+		have.Spec.CIDRs = want.Spec.CIDRs // the cluster gets a second family
+		have, err = client.Update(ctx, have, metav1.UpdateOptions{})
+	}
 	if err != nil {
 		return fmt.Errorf("service CIDR %s: %w", want.Name, err)
 	}

@@ -21,6 +21,8 @@ import (
 
 	genericfeatures "k8s.io/apiserver/pkg/features"
 
+	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
+	"github.com/gantry-project/gantry/internal/apiserver/outlet"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
 )
 
@@ -38,12 +40,12 @@ func switchFeatures() error {
 // serving is how the port answers: the serving pair and whose client certificates count, both re-read when their files change.
 func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
 	f := b.config.Files
-	out := &genericapiserver.SecureServingInfo{Listener: b.server.listener}
+	out := &genericapiserver.SecureServingInfo{Listener: outlet.Listener{Listener: b.server.listener}}
 	var err error
 	if f.Cert == "" {
 		out.Cert, err = selfSigned(b.server.listener.Addr())
 	} else {
-		out.Cert, err = dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", f.Cert, f.Key)
+		out.Cert, err = keyfile.OpenPair("serving-cert", f.Cert, f.Key)
 	}
 	if err != nil {
 		return nil, &BadFile{What: "serving certificate", Path: f.Cert, Err: err}
@@ -52,7 +54,7 @@ func (b *builder) serving() (*genericapiserver.SecureServingInfo, error) {
 		if path == "" {
 			continue
 		}
-		ca, err := dynamiccertificates.NewDynamicCAContentFromFile(name, path)
+		ca, err := keyfile.OpenAuthority(name, path)
 		if err != nil {
 			return nil, &BadFile{What: "client certificate authority", Path: path, Err: err}
 		}

@@ -16,6 +16,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
 )
 
 // trustName is the ConfigMap in kube-system by which schedulers and aggregated API servers learn whose client certificates this server trusts
@@ -93,7 +95,7 @@ func (c changes) Enqueue() {
 func (b *builder) keepTrust(ctx context.Context) {
 	news := make(changes, 1)
 	if path := b.config.Files.ClientCA; path != "" {
-		if ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca-published", path); err == nil {
+		if ca, err := keyfile.OpenAuthority("client-ca-published", path); err == nil {
 			ca.AddListener(news)
 			go ca.Run(ctx, 1)
 		}

@@ -46,9 +46,19 @@ func nearby(ctx context.Context, client kubernetes.Interface, namespace string) 
 			a.Services = append(a.Services, &list.Items[i])
 		}
 	}
+	if list, err := client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Claims = append(a.Claims, list.Items[i].Name)
+		}
+	}
 	if list, err := client.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, all); err == nil {
 		for i := range list.Items {
 			a.Budgets = append(a.Budgets, &list.Items[i])
+		}
+	}
+	if list, err := client.NetworkingV1().NetworkPolicies(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Policies = append(a.Policies, &list.Items[i])
 		}
 	}
 	if list, err := client.DiscoveryV1().EndpointSlices(namespace).List(ctx, all); err == nil {

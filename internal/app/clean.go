@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
-	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/network"
 )
@@ -112,14 +112,10 @@ func (p *place) clean(ctx context.Context, out *progress) error {
 	}
 	step("containers and containerd", func() error { return containerd.Clean(ctx, p.containerdConfig()) })
 	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.dataDir, "kubelet")) })
+	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.dataDir)) })
+	step("routes and network policies", func() error { return p.cleanNet(ctx) })
 	step("network", func() error { return network.Clean(ctx, p.networkConfig()) })
-	step("cgroups", func() error {
-		tree, err := cgroup.Open(cgroup.Options{Root: p.cgroupRoot()})
-		if err != nil || !tree.Exists(p.cgroupRoot()) {
-			return err
-		}
-		return tree.Remove(p.cgroupRoot())
-	})
+	step("cgroups", p.cleanCgroups)
 	return errors.Join(errs...)
 }
 

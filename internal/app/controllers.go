@@ -31,7 +31,9 @@ type controllersOptions struct {
 	as      func(account string) *rest.Config
 	caFile  string   // published to every namespace; empty means the configuration's own
 	signer  pki.Pair // authority that signs certificate requests; empty signs none
+	ranges  loop.NodeRanges
 	journal journal.Sink
+	without []string // controllers that do not run
 }
 
 // runControllers runs every controller until ctx ends.
@@ -67,7 +69,8 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 
 func (o controllersOptions) control(ctx context.Context, client kubernetes.Interface, shared informers.SharedInformerFactory, ca []byte) error {
 	return control.Run(ctx, control.Options{
-		Deps: loop.Deps{Client: client, Informers: shared, Journal: o.journal, RootCA: ca},
+		Without: o.without,
+		Deps:    loop.Deps{Client: client, Informers: shared, Journal: o.journal, RootCA: ca, NodeRanges: o.ranges},
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 			cfg := unthrottled(o.as(account), account)
 			c, err := kubernetes.NewForConfig(cfg)

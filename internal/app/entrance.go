@@ -17,6 +17,7 @@ type entrance struct {
 	audit      *options.AuditOptions
 	encryption encrypt.Options
 	fair       bool // priority and fairness
+	gates      gates
 }
 
 func (e *entrance) flags(f *pflag.FlagSet) {
@@ -40,6 +41,7 @@ func (e *entrance) flags(f *pflag.FlagSet) {
 	f.BoolVar(&e.encryption.Reload, "encryption-provider-config-automatic-reload", true, "take that file's changes while running")
 	f.BoolVar(&e.fair, "enable-priority-and-fairness", false, "divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 µs")
 	e.auditFlags(f)
+	e.gates.flags(f)
 }
 
 // issuerFlags name issuers of tokens outside.

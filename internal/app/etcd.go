@@ -34,7 +34,7 @@ func newEtcd(io IO) *cobra.Command {
 	f := c.PersistentFlags()
 	f.StringVar(&e.dataDir, "data-dir", defaultDataDir, "directory of the instance")
 	e.etcdFlags(f)
-	c.AddCommand(e.snapshot(), e.status(), e.compact(), e.defrag())
+	c.AddCommand(e.snapshot(), e.status(), e.compact(), e.defrag(), e.upgrade())
 	return c
 }
 

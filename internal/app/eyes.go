@@ -21,7 +21,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/trace"
 	"github.com/gantry-project/gantry/internal/trace/otlp"
@@ -54,15 +54,21 @@ func (e *eye) open() (kubernetes.Interface, error) {
 
 func newTrace(io IO) *cobra.Command {
 	e := &eye{out: io.Out}
-	all, endpoint := false, ""
+	all, revisions, endpoint := false, false, ""
 	c := &cobra.Command{
-		Use:   "trace pod/NAME",
+		Use:   "trace pod/NAME | KIND/NAME --revisions | packet --from … --to … | apply -f FILE",
 		Short: "Tell a Pod's life: every step from the write to its end, with times",
 		Long: "trace prints what the journal holds about a Pod: writes, queue, filters and scores, binding, every call to the runtime with its duration, probes, stop.\n" +
-			"It works after the Pod is gone and after Gantry was restarted, as far as the journal's bound reaches.",
-		Example: "  gantry trace pod/web\n  gantry trace pod/web -o tree\n  gantry trace pod/web -o json\n  gantry trace pod/web --otlp 127.0.0.1:4317",
-		Args:    exactlyOne("a Pod: pod/NAME"),
+			"It works after the Pod is gone and after Gantry was restarted, as far as the journal's bound reaches.\n" +
+			"With --revisions it tells who wrote what of any object at each revision. packet tells what would become of a packet. Its other subcommands are kubectl's that\n" +
+			"write; they tell how the server took each write.",
+		Example: "  gantry trace pod/web\n  gantry trace pod/web -o tree\n  gantry trace pod/web -o json\n  gantry trace pod/web --otlp 127.0.0.1:4317\n" +
+			"  gantry trace pod/web --revisions\n  gantry trace deployment/web --revisions\n  gantry trace apply -f pod.yaml --dry-run=server",
+		Args: exactlyOne("a Pod: pod/NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if revisions {
+				return e.revisions(c.Context(), args[0])
+			}
 			lives, err := e.lives(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -85,6 +91,9 @@ func newTrace(io IO) *cobra.Command {
 	}
 	e.flags(c, "timeline (default), tree, json")
 	c.Flags().BoolVar(&all, "all", false, "every Pod that had this name, not only the last")
+	c.Flags().BoolVar(&revisions, "revisions", false, "who wrote what at each revision that is still known, of any kind")
+	c.AddCommand(newPacket(io))
+	c.AddCommand(tracedWrites(io)...)
 	c.Flags().StringVar(&endpoint, "otlp", "", "also send the spans to this OpenTelemetry collector (host:port, OTLP over gRPC)")
 	return c
 }
@@ -133,13 +142,17 @@ func writeJSON(w io.Writer, v any) error {
 func newWhy(io IO) *cobra.Command {
 	e := &eye{out: io.Out}
 	c := &cobra.Command{
-		Use:   "why KIND/NAME",
+		Use:   "why KIND/NAME | PHRASE",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other objects, what holds them up",
 		Long: "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by itself, and what a person can do.\n" +
-			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its Pods or of their making; it also knows service, node and pvc.",
-		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1",
+			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its Pods or of their making; it also knows service, node and pvc. Of a name that a container could not resolve it says why.\n" +
+			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, what to do.",
+		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
 		Args:    exactlyOne("an object: pod/NAME, deployment/NAME, …"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if isPhrase(args[0]) {
+				return e.phrase(args[0])
+			}
 			a, now, err := e.answer(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -178,7 +191,25 @@ func (e *eye) gather(ctx context.Context, arg string) (explain.In, error) {
 	if in.Pod == nil && len(in.Entries) == 0 {
 		return in, withFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one", name, e.namespace), "check name and namespace (-n)")
 	}
+	in.Words = lastWords(ctx, client, in.Pod)
 	return in, e.around(ctx, client, &in)
+}
+
+// lastWords reads what containers said before they failed, as far as the asker may read logs.
+func lastWords(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) map[string]string {
+	if p == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	out, lines, most := map[string]string{}, int64(3), int64(2000)
+	for name, previous := range explain.Ended(p) {
+		raw, err := client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: name, Previous: previous, TailLines: &lines, LimitBytes: &most}).DoRaw(ctx)
+		if err == nil {
+			out[name] = string(raw)
+		}
+	}
+	return out
 }
 
 // facts reads the journal of a Pod's life. Roles of their own send their facts in batches: those of a Pod that was just placed are waited for, two seconds at most.
@@ -247,6 +278,7 @@ func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *expla
 		return nil
 	}
 	in.Cluster, in.Around = surroundings(ctx, client), nearby(ctx, client, in.Ref.Namespace)
+	readGroups(ctx, client, in)
 	if node := in.Pod.Spec.NodeName; node != "" {
 		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err == nil {
@@ -265,40 +297,17 @@ func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *expla
 	return nil
 }
 
-// surroundings reads the world that Pods are placed in; nil when the asker may not see all of it, for then no ruling can be trusted.
-func surroundings(ctx context.Context, client kubernetes.Interface) *explain.Cluster {
-	c := &explain.Cluster{}
-	all := metav1.ListOptions{ResourceVersion: "0"}
-	nodes, err := client.CoreV1().Nodes().List(ctx, all)
-	if err != nil {
-		return nil
-	}
-	pods, err := client.CoreV1().Pods("").List(ctx, all)
-	if err != nil {
-		return nil
-	}
-	for i := range nodes.Items {
-		c.Nodes = append(c.Nodes, &nodes.Items[i])
-	}
-	for i := range pods.Items {
-		c.Pods = append(c.Pods, &pods.Items[i])
-	}
-	if classes, err := client.SchedulingV1().PriorityClasses().List(ctx, all); err == nil {
-		for i := range classes.Items {
-			c.Classes = append(c.Classes, &classes.Items[i])
-		}
-	}
-	if c.Judges, err = plugins.Judges(corev1.DefaultSchedulerName, newJudgesView(ctx, client, all)); err != nil {
-		c.Judges = nil // the answer does without trials
-	}
-	return c
-}
-
 // judgesView is as much of a scheduler's handle as plugins need that only judge: what is known of volumes and namespaces.
 type judgesView struct {
 	framework.Handle
 	facts     storage.Facts
 	informers informers.SharedInformerFactory // never started: its store holds what was read once
+	devices   *dynamicresources.Frozen
+}
+
+// DeviceAllocation implements plugins.DeviceHolder; nothing is allocated here.
+func (v judgesView) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.Hands) {
+	return v.devices, nil
 }
 
 // StorageFacts implements storage.Source.
@@ -308,7 +317,7 @@ func (v judgesView) StorageFacts() storage.Facts { return v.facts }
 func (v judgesView) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
 
 func newJudgesView(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) judgesView {
-	v := judgesView{facts: storageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client, 0)}
+	v := judgesView{facts: storageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client, 0), devices: devicesNow(ctx, client, all)}
 	if l, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
 		store := v.informers.Core().V1().Namespaces().Informer().GetStore()
 		for i := range l.Items {

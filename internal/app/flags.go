@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -23,12 +24,11 @@ type place struct {
 	kubeletPort int
 	nodeName    string
 	nodeIP      string
-	bridge      string
-	podCIDR     string
-	serviceCIDR string
-	cniConfDir  string
-	binDir      string
-	runtime     string
+	otherIP     string // the node's address of the other family; empty: it has none
+	serviceCIDR string // one range, or one of each family with a comma between
+	podNet
+	binDir  string
+	runtime string
 	keeping
 	entrance
 	cri cri.Options // what the kubelet's configuration says of the runtime's sockets
@@ -41,7 +41,7 @@ func (p *place) dataFlag(f *pflag.FlagSet) {
 func (p *place) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.bindAddress, "bind-address", "0.0.0.0", "address the API server listens on")
 	f.IntVar(&p.securePort, "secure-port", 6443, "port of the API server")
-	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get")
+	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get: one range, or an IPv4 and an IPv6 one with a comma between; the first is what Services get that do not ask")
 	p.entrance.flags(f)
 	p.keeping.flags(f)
 }
@@ -49,10 +49,8 @@ func (p *place) serverFlags(f *pflag.FlagSet) {
 func (p *place) nodeFlags(f *pflag.FlagSet) {
 	f.IntVar(&p.kubeletPort, "kubelet-port", 10250, "port of the kubelet's API")
 	f.StringVar(&p.nodeName, "node-name", "", "name of this node (default: the host's name)")
-	f.StringVar(&p.nodeIP, "node-ip", "", "address of this node (default: that of the default route)")
-	f.StringVar(&p.bridge, "bridge", "gantry0", "bridge of Gantry's own Pod network")
-	f.StringVar(&p.podCIDR, "pod-cidr", "10.72.0.0/16", "addresses that Pods of this node get")
-	f.StringVar(&p.cniConfDir, "cni-conf-dir", "", "directory with the Pod network's configuration; Gantry writes its own when none is there (default: DATA-DIR/cni/net.d)")
+	f.StringVar(&p.nodeIP, "node-ip", "", "address of this node, or one of each family with a comma between (default: that of the default route)")
+	p.podNet.flags(f)
 	f.StringVar(&p.binDir, "bin-dir", "", "directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
 	f.StringVar(&p.runtime, "container-runtime-endpoint", "", "CRI socket of a runtime that runs already (default: Gantry starts containerd)")
 }
@@ -89,7 +87,13 @@ func (p *place) complete() error {
 			return usageError{fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n)}
 		}
 	}
+	if err := p.gates.complete(); err != nil {
+		return err
+	}
 	if err := p.keeping.complete(); err != nil {
+		return err
+	}
+	if err := p.podNet.check(); err != nil {
 		return err
 	}
 	return p.completeAddresses()
@@ -98,8 +102,8 @@ func (p *place) complete() error {
 func (p *place) completeAddresses() error {
 	if p.nodeIP == "" {
 		p.nodeIP = hostAddress()
-	} else if _, err := netip.ParseAddr(p.nodeIP); err != nil {
-		return usageError{fmt.Errorf("--node-ip %q: not an address", p.nodeIP)}
+	} else if err := p.splitNodeIP(); err != nil {
+		return err
 	}
 	if p.bindAddress != "" {
 		if _, err := netip.ParseAddr(p.bindAddress); err != nil {
@@ -107,11 +111,63 @@ func (p *place) completeAddresses() error {
 		}
 	}
 	if p.serviceCIDR != "" {
-		if _, err := netip.ParsePrefix(p.serviceCIDR); err != nil {
-			return usageError{fmt.Errorf("--service-cluster-ip-range %q: not a range such as 10.96.0.0/16", p.serviceCIDR)}
+		if _, err := p.serviceRanges(); err != nil {
+			return usageError{err}
 		}
 	}
 	return nil
+}
+
+// splitNodeIP takes the pair of --node-ip apart.
+func (p *place) splitNodeIP() error {
+	first, second, two := strings.Cut(p.nodeIP, ",")
+	a, err := netip.ParseAddr(strings.TrimSpace(first))
+	if err != nil {
+		return usageError{fmt.Errorf("--node-ip %q: not an address", p.nodeIP)}
+	}
+	p.nodeIP = a.String()
+	if !two {
+		return nil
+	}
+	b, err := netip.ParseAddr(strings.TrimSpace(second))
+	if err != nil || a.Is4() == b.Is4() {
+		return usageError{fmt.Errorf("--node-ip %q: must be one address, or an IPv4 and an IPv6 one with a comma between", first+","+second)}
+	}
+	p.otherIP = b.String()
+	return nil
+}
+
+// nodeIPs are the node's addresses, that of its first family first.
+func (p *place) nodeIPs() []string {
+	if p.otherIP == "" {
+		return []string{p.nodeIP}
+	}
+	return []string{p.nodeIP, p.otherIP}
+}
+
+// nodeAddresses are the same as a Node's status has them.
+func (p *place) nodeAddresses() []v1.NodeAddress {
+	var out []v1.NodeAddress
+	for _, ip := range p.nodeIPs() {
+		out = append(out, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
+	}
+	return out
+}
+
+// serviceRanges are those of --service-cluster-ip-range, one or two.
+func (p *place) serviceRanges() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for part := range strings.SplitSeq(p.serviceCIDR, ",") {
+		r, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("--service-cluster-ip-range %q: not a range such as 10.96.0.0/16", part)
+		}
+		out = append(out, r.Masked())
+	}
+	if len(out) > 2 || len(out) == 2 && out[0].Addr().Is4() == out[1].Addr().Is4() {
+		return nil, fmt.Errorf("--service-cluster-ip-range %q: must be one range, or an IPv4 and an IPv6 one", p.serviceCIDR)
+	}
+	return out, nil
 }
 
 // hostAddress is the address of the default route's interface, else the first one that is not loopback, else loopback.
@@ -132,11 +188,20 @@ func hostAddress() string {
 
 // firstServiceIP is the address of the kubernetes Service: the first of the range.
 func (p *place) firstServiceIP() string {
-	prefix, err := netip.ParsePrefix(p.serviceCIDR)
+	ranges, err := p.serviceRanges()
 	if err != nil {
 		return ""
 	}
-	return prefix.Masked().Addr().Next().String()
+	return ranges[0].Addr().Next().String()
+}
+
+// outsideURL is where clients on other machines reach it.
+func (p *place) outsideURL() string {
+	host := p.bindAddress
+	if a, err := netip.ParseAddr(host); err != nil || a.IsUnspecified() {
+		host = p.nodeIP
+	}
+	return "https://" + net.JoinHostPort(host, fmt.Sprint(p.securePort))
 }
 
 // serverURL is where clients on this machine reach the API server.

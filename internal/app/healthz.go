@@ -19,11 +19,31 @@ func healthz(ctx context.Context, c *kubeletconfig.KubeletConfiguration, checks 
 		return nil
 	}
 	address := net.JoinHostPort(c.HealthzBindAddress, strconv.Itoa(int(*c.HealthzPort)))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return withFix(fmt.Errorf("kubelet's health on %s: %w", address, err), "set another healthzPort, or 0 for none")
+	return plain{address, "kubelet's health", "healthzPort"}.serve(ctx, checks)
+}
+
+// readOnly serves what reads on readOnlyPort, to everybody and without TLS, until ctx ends; port 0 serves nothing.
+func readOnly(ctx context.Context, c *kubeletconfig.KubeletConfiguration, pages http.Handler) error {
+	if c.ReadOnlyPort == 0 || !*c.EnableServer {
+		<-ctx.Done()
+		return nil
 	}
-	srv := &http.Server{Handler: checks, ReadHeaderTimeout: 10 * time.Second}
+	return plain{net.JoinHostPort(c.Address, strconv.Itoa(int(c.ReadOnlyPort))), "kubelet's read-only port", "readOnlyPort"}.serve(ctx, pages)
+}
+
+// plain is a port without TLS.
+type plain struct {
+	address, what string
+	field         string // of the configuration, that names the port
+}
+
+// serve serves pages until ctx ends.
+func (p plain) serve(ctx context.Context, pages http.Handler) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.address)
+	if err != nil {
+		return withFix(fmt.Errorf("%s on %s: %w", p.what, p.address, err), "set another %s, or 0 for none", p.field)
+	}
+	srv := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

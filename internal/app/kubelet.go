@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -32,6 +35,8 @@ type kubeletCommand struct {
 	clientCA string
 	pair     pki.Pair
 	first    string // kubeconfig to get the own one with
+	root     string // of the conventional files; empty but in tests
+	network  string // kubeconfig of who may see other nodes and network policies
 }
 
 func newKubelet(io IO) *cobra.Command {
@@ -39,12 +44,15 @@ func newKubelet(io IO) *cobra.Command {
 	k.role.without = func(ctx context.Context) error { return k.runAlone(ctx, newProgress(io.Err)) }
 	c := k.role.command(&cobra.Command{
 		Use: "kubelet", Aliases: []string{"node"}, Short: "Run a node alone, for any Kubernetes API server",
+		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " + kubeletConfigFile + " when they are there.\n" +
+			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); docs/JOINING.md says which files a machine needs to join.",
 		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config /var/lib/kubelet/config.yaml\n  sudo gantry kubelet --kubeconfig node.conf --container-runtime-endpoint unix:///run/containerd/containerd.sock",
 	}, func(ctx context.Context, cfg *rest.Config) error { return k.run(ctx, cfg, newProgress(io.Err)) })
 	f := c.Flags()
 	k.dataFlag(f)
 	k.place.nodeFlags(f)
 	k.node.kubeletFlags(f)
+	f.StringVar(&k.network, "network-kubeconfig", "", "kubeconfig that may read nodes, Pods, namespaces and network policies, so that Pods of other nodes are reached and policies enforced; a file that is not there is written when the request for its certificate is approved (default: neither)")
 	k.node.configFlags(f, "")
 	f.StringVar(&k.nodeName, "hostname-override", "", "name of this node")
 	f.StringVar(&k.clientCA, "client-ca-file", "", "authorities of client certificates for the kubelet's port (default: tokens only)")
@@ -52,6 +60,7 @@ func newKubelet(io IO) *cobra.Command {
 	f.StringVar(&k.pair.Key, "tls-private-key-file", "", "its key")
 	f.StringVar(&k.first, "bootstrap-kubeconfig", "", "kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is not there yet")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		k.conventional(c.Flags())
 		if k.first == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
 			return nil
 		}
@@ -63,6 +72,23 @@ func newKubelet(io IO) *cobra.Command {
 	k.node.from.Flags = &kubeconfig.Flags{}
 	k.node.from.Flags.Register(f)
 	return c
+}
+
+// Where kubeadm and the documents put a kubelet's files.
+const (
+	kubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
+	kubeletConfigFile = "/var/lib/kubelet/config.yaml"
+)
+
+// conventional takes the files of the conventional places when they are there and no others are named.
+func (k *kubeletCommand) conventional(f *pflag.FlagSet) {
+	take := func(flag string, to *string, file string) {
+		if !f.Changed(flag) && *to == "" && readable(k.root+file) {
+			*to = k.root + file
+		}
+	}
+	take("kubeconfig", &k.role.kubeconfig, kubeletKubeconfig)
+	take("config", &k.node.from.File, kubeletConfigFile)
 }
 
 func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progress) error {
@@ -108,12 +134,13 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	if renew != nil {
 		identity.run = append(identity.run, renew)
 	}
+	k.policies = k.policies && k.network != ""
 	e, err := k.startEngine(ctx, sink, out.step)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(&k.place, e, client)
+	role, err := k.node.role(ctx, &k.place, e, client)
 	if err != nil {
 		return err
 	}
@@ -129,7 +156,31 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		case <-ctx.Done():
 		}
 	}()
-	return x.run(ctx)
+	return together(ctx, x.run, func(ctx context.Context) error {
+		return k.podNetwork(ctx, netAgent{place: &k.place, engine: e, own: client, facts: sink, say: out.step}, cfg)
+	})
+}
+
+// podNetwork runs the part of the Pod network that needs to see other nodes and policies.
+func (k *kubeletCommand) podNetwork(ctx context.Context, a netAgent, cfg *rest.Config) error {
+	if k.network != "" {
+		say := newly(a.say)
+		a.wide = sync.OnceValues(func() (kubernetes.Interface, error) {
+			return letIn(ctx, letInAgain, func(ctx context.Context) (kubernetes.Interface, error) {
+				if k.unknown(time.Now()) {
+					if err := networkCredentials(ctx, cfg, k, say); err != nil {
+						return nil, err
+					}
+				}
+				wide, _, err := restConfig(k.network)
+				if err != nil {
+					return nil, err
+				}
+				return clientFor(wide, "gantry-network")
+			})
+		})
+	}
+	return a.run(ctx)
 }
 
 // identity is what the port is served with: the named pair, or a self-signed one.

@@ -49,8 +49,16 @@ func otherProgram(argv []string) (int, bool) {
 // Root is the command tree.
 func Root(io IO) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "gantry",
-		Short:         "Kubernetes' Pod machinery in one binary, so that a person can see it think",
+		Use:   "gantry",
+		Short: "Kubernetes' Pod machinery in one binary, so that a person can see it think",
+		Long: "Kubernetes' Pod machinery in one binary, so that a person can see it think: API server, scheduler, controllers, kubelet, Service proxy and DNS, together\n" +
+			"(up) or one role at a time, and the commands that explain what they did (why, trace, lint, doctor, cri).",
+		Example: "  sudo gantry up                                    # a cluster on this machine until Ctrl-C\n" +
+			"  export KUBECONFIG=/var/lib/gantry/kubeconfig\n" +
+			"  gantry kubectl get pods -A\n" +
+			"  gantry why pod/web                                # what holds it up, and what to do\n" +
+			"  gantry trace pod/web                              # its life, step by step\n" +
+			"  sudo gantry clean                                 # takes all but the data away again",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
+	"github.com/gantry-project/gantry/internal/cri/ingest"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
@@ -32,19 +35,24 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/linux/proc"
-	"github.com/gantry-project/gantry/internal/network"
+	"github.com/gantry-project/gantry/internal/linux/slice"
 )
 
 // engine is the container runtime and the network of a node.
 type engine struct {
 	child  *containerd.Child // nil when the runtime is somebody else's
 	client *cri.Client
+	store  *ingest.Store // tells how far pulls are
 	meter  *metrics.Metrics
+	// network tells that Pods are on Gantry's own network.
+	network bool
+	gate    net.Listener // where new Pods wait for their network policies; nil: nowhere
+	say     func(string, ...any)
 }
 
 // startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is told each step.
 func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(string, ...any)) (*engine, error) {
-	e := &engine{meter: metrics.New()}
+	e := &engine{meter: metrics.New(), say: say}
 	sink = e.meter.Sink(sink)
 	endpoint := p.runtime
 	if endpoint == "" {
@@ -56,7 +64,11 @@ func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(str
 	var err error
 	e.client, err = cri.Dial(ctx, cri.Options{
 		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second, Calls: e.meter.RuntimeCall,
+		Messages: sandboxRequests(),
 	})
+	if err == nil {
+		e.store, err = ingest.Open(ingest.Options{Endpoint: cmp.Or(p.cri.ImageEndpoint, endpoint)})
+	}
 	if err != nil {
 		e.close()
 		return nil, err
@@ -67,18 +79,7 @@ func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(str
 // ownEngine makes network and containerd side by side.
 func (p *place) ownEngine(ctx context.Context, e *engine, say func(string, ...any)) error {
 	made := make(chan error, 1)
-	go func() {
-		state, err := network.Ensure(ctx, p.networkConfig())
-		if state.Warning != "" {
-			say("warning: %s", state.Warning)
-		}
-		if err == nil && state.Own {
-			say("network %s on bridge %s", p.podCIDR, p.bridge)
-		} else if err == nil {
-			say("network of %s", state.ConfFile)
-		}
-		made <- err
-	}()
+	go func() { made <- p.makeNetwork(ctx, e, say) }()
 	cfg := p.containerdConfig()
 	cfg.OnEvent = func(ev containerd.Event) {
 		switch {
@@ -117,6 +118,12 @@ func (e *engine) close() {
 	if e.client != nil {
 		_ = e.client.Close() // what is lost with it is asked again by the next one
 	}
+	if e.store != nil {
+		_ = e.store.Close()
+	}
+	if e.gate != nil {
+		_ = e.gate.Close()
+	}
 	if e.child != nil {
 		e.child.Close()
 	}
@@ -126,27 +133,25 @@ func (p *place) containerdConfig() containerd.Config {
 	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.cniConfDir}
 }
 
-func (p *place) networkConfig() network.Config {
-	return network.Config{DataDir: p.dataDir, Bridge: p.bridge, PodCIDR: p.podCIDR, ConfDir: p.cniConfDir, BinDir: filepath.Join(p.binDir, "cni")}
-}
-
 // cgroupRoot holds every cgroup of the instance.
 func (p *place) cgroupRoot() string { return "/gantry-" + instance.ID(p.dataDir) }
 
 // nodeRole is a kubelet and what it stands on.
 type nodeRole struct {
-	place    *place
-	engine   *engine
-	config   *kubeletconfig.KubeletConfiguration
-	client   kubernetes.Interface
-	journal  journal.Sink
-	tls      nodeTLS
-	labels   map[string]string
-	taints   []v1.Taint
-	noJoin   bool // --register-node=false
-	external bool // --cloud-provider=external
-	alone    bool // without an API server
-	plugins  credentials.Files
+	place        *place
+	engine       *engine
+	config       *kubeletconfig.KubeletConfiguration
+	client       kubernetes.Interface
+	journal      journal.Sink
+	tls          nodeTLS
+	labels       map[string]string
+	taints       []v1.Taint
+	noJoin       bool // --register-node=false
+	external     bool // --cloud-provider=external
+	alone        bool // without an API server
+	plugins      credentials.Files
+	slices       *slice.Manager // with the systemd driver
+	housekeeping time.Duration
 }
 
 // parts are the running pieces of a node.
@@ -164,14 +169,14 @@ type parts struct {
 // resources is how Pods' cgroups are named and sized.
 func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
 	return kubeletresource.Options{
-		Root: n.place.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
+		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.place.cgroupRoot(), CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2, PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
 	}
 }
 
 // build joins the kubelet with its hands.
 func (n *nodeRole) build() (*parts, error) {
 	p := n.place
-	tree, err := cgroup.Open(cgroup.Options{Root: p.cgroupRoot()})
+	tree, err := n.tree()
 	if err != nil {
 		return nil, err
 	}
@@ -192,12 +197,12 @@ func (n *nodeRole) build() (*parts, error) {
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(), Images: n.engine.client.Images(),
 		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
-		HostIPs:   func() []string { return []string{p.nodeIP} },
+		RuntimeName: n.engine.client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
 		Plugins:   n.plugins,
 		Resources: n.resources(tree),
 		Journal:   api.sink(),
 		Static:    kubelet.Static{Rules: podRules(), Alone: n.alone},
-		Ports:     kubelet.Ports{Cgroups: cgroups{tree}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter, Sights: sights{tree, n.engine.registryDir()}},
+		Ports:     kubelet.Ports{HostIPs: p.nodeIPs, Cgroups: cgroups{tree, n.slices, api.meter}, Mounts: mount.Mounter{}, Closed: end.closed, LocalNode: end.localNode, Disk: diskOf, Probing: n.engine.client.Probing(), Meter: api.meter, Sights: sights{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
 		return nil, err
@@ -208,7 +213,7 @@ func (n *nodeRole) build() (*parts, error) {
 		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
 			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
-			Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.nodeIP}},
+			Addresses: p.nodeAddresses(),
 		},
 		Machine: nodestatus.Machine{
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
@@ -230,7 +235,7 @@ func (n *nodeRole) build() (*parts, error) {
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.Probing()
 	o.Configz = func() any { return n.config }
 	api.attach(k, &o)
-	o.Pages.Forwarded = k.Forwarded
+	o.Pages.Forwarded, o.Pages.Sockets = k.Forwarded, k.Sockets
 	server, err := serve.New(o)
 	if err != nil {
 		return nil, err
@@ -295,6 +300,7 @@ func (x *parts) run(ctx context.Context) error {
 			return x.server.Run(ctx)
 		},
 		func(ctx context.Context) error { return healthz(ctx, x.config, x.server.HealthHandler()) },
+		func(ctx context.Context) error { return readOnly(ctx, x.config, x.server.ReadOnlyHandler()) },
 		func(ctx context.Context) error { return x.api.keeper.Run(ctx) },
 		func(ctx context.Context) error { x.api.evict(ctx); return nil },
 		func(ctx context.Context) error {
@@ -331,15 +337,6 @@ func together(ctx context.Context, runs ...func(context.Context) error) error {
 	}
 	return errors.Join(all...)
 }
-
-// cgroups lets the kubelet write to the instance's tree.
-type cgroups struct{ tree *cgroup.Tree }
-
-func (c cgroups) Ensure(path string, v kubeletresource.Values) error {
-	return c.tree.Ensure(path, cgroup.Values(v))
-}
-func (c cgroups) Remove(path string) error             { return c.tree.Remove(path) }
-func (c cgroups) List(parent string) ([]string, error) { return c.tree.List(parent) }
 
 // clientFor makes a clientset that is not throttled: the API server has its own ways to defend itself.
 func clientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {

@@ -39,6 +39,9 @@ func (n *nodeFlags) load(p *place) error {
 	if n.set != nil && n.set.Changed("register-node") {
 		own.RegisterNode = &n.registerNode
 	}
+	if at, ok := n.dns.clusterDNS(p); ok {
+		own.ClusterDNS = []string{at.String()}
+	}
 	n.from.Own = own
 	loaded, err := kubeconfig.Load(n.from)
 	if err != nil {
@@ -80,6 +83,7 @@ func (p *place) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) 
 	return &kubeletconfig.KubeletConfiguration{
 		ClusterDomain: "cluster.local", Port: int32(p.kubeletPort), HealthzPort: ptr.To[int32](0), OOMScoreAdj: ptr.To(int32(score)),
 		PodLogsDir: filepath.Join(p.dataDir, "kubelet", "logs"), ContainerRuntimeEndpoint: p.containerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
+		ResolverConfig: ptr.To(podResolvConf(os.ReadFile)),
 	}, nil
 }
 

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +28,11 @@ type nodeFlags struct {
 	cloudProvider   string
 	schedulerConfig string
 	schedulerPort   int
+	shadowCheck     bool
 	record          recorder
+	proxy           proxyFlags
+	dns             dnsFlags
+	housekeeping    time.Duration
 }
 
 func (n *nodeFlags) flags(f *pflag.FlagSet) {
@@ -34,6 +40,9 @@ func (n *nodeFlags) flags(f *pflag.FlagSet) {
 	n.configFlags(f, "kubelet-")
 	f.StringVar(&n.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file")
 	n.record.flags(f, "scheduler-record")
+	n.proxy.flags(f)
+	n.dns.upFlags(f)
+	f.BoolVar(&n.shadowCheck, "shadow-check", false, "let the scheduler rule twice, from memory and by asking every plugin about every node, and report any difference")
 	f.IntVar(&n.schedulerPort, "scheduler-port", host.Port, "port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
@@ -41,12 +50,20 @@ func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&n.labels, "node-labels", nil, "labels of this node: key=value,…")
 	f.StringSliceVar(&n.taints, "register-with-taints", nil, "taints put on this node at its first registration: key=value:effect,…")
 	f.StringVar(&n.cloudProvider, "cloud-provider", "", "external: a cloud controller manager gives addresses and takes off the taint that the node is registered with; empty: there is none")
+	f.DurationVar(&n.housekeeping, "pod-housekeeping-period", 2*time.Second, "how often volumes, cgroups and logs that no Pod owns are looked for and cleared away")
 	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
 }
 
 // role makes the description of a node from the flags.
-func (n *nodeFlags) role(p *place, e *engine, client kubernetes.Interface) (*nodeRole, error) {
+func (n *nodeFlags) role(ctx context.Context, p *place, e *engine, client kubernetes.Interface) (*nodeRole, error) {
 	n.tellIdle()
+	slices, err := e.cgroupDriver(ctx, n.loaded.Config)
+	if err != nil {
+		return nil, err
+	}
+	if n.housekeeping <= 0 {
+		return nil, usageError{fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping)}
+	}
 	taints, err := parseTaints(n.taints)
 	if err != nil {
 		return nil, err
@@ -60,7 +77,7 @@ func (n *nodeFlags) role(p *place, e *engine, client kubernetes.Interface) (*nod
 		return nil, usageError{fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider)}
 	}
 	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
-	return &nodeRole{place: p, engine: e, config: n.loaded.Config, client: client, labels: n.labels, taints: taints, noJoin: !n.registerNode, plugins: n.plugins, external: n.cloudProvider != ""}, nil
+	return &nodeRole{place: p, engine: e, config: n.loaded.Config, client: client, slices: slices, housekeeping: n.housekeeping, labels: n.labels, taints: taints, noJoin: !n.registerNode, plugins: n.plugins, external: n.cloudProvider != ""}, nil
 }
 
 // parseTaints reads key=value:effect, key:effect.

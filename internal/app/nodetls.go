@@ -106,7 +106,7 @@ func (p portIdentity) requested() (*certs.Requested, error) {
 	return certs.Serving(certs.Request{
 		NodeName: p.place.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) { return p.client, nil },
 		Addresses: func() []v1.NodeAddress {
-			return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: p.place.nodeIP}, {Type: v1.NodeHostName, Address: p.place.nodeName}}
+			return append(p.place.nodeAddresses(), v1.NodeAddress{Type: v1.NodeHostName, Address: p.place.nodeName})
 		},
 	})
 }
@@ -121,7 +121,7 @@ func (p *place) selfSigned() (pki.Pair, error) {
 	if readable(pair.Cert) {
 		return pair, nil
 	}
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, nil, []string{p.nodeIP})
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, nil, p.nodeIPs())
 	if err != nil {
 		return pair, fmt.Errorf("serving certificate: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 )
 
@@ -99,9 +101,23 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 }
 
 func TestEverySubcommandHasHelpWithAnExample(t *testing.T) {
-	for _, c := range commands(IO{}) {
-		if c.Short == "" || c.Example == "" {
-			t.Errorf("gantry %s lacks a sentence or an example", c.Name())
+	var look func(all ...*cobra.Command)
+	look = func(all ...*cobra.Command) {
+		for _, c := range all {
+			if c.Short == "" || c.Example == "" {
+				t.Errorf("%s lacks a sentence or an example", c.CommandPath())
+			}
+			look(c.Commands()...)
+		}
+	}
+	look(Root(IO{}))
+}
+
+func TestEachWriteOfKubectlTellsHowItWent(t *testing.T) {
+	for _, line := range []string{"apply", "create", "create configmap", "create secret generic", "create service clusterip"} {
+		c, rest, err := Root(IO{}).Find(append([]string{"trace"}, strings.Fields(line)...))
+		if err != nil || len(rest) > 0 || c.RunE == nil || c.Run != nil {
+			t.Errorf("trace %s runs as kubectl does and tells nothing (%q, %v)", line, rest, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 		return err
 	}
 	defer closeLog()
-	debug.SetGCPercent(memoryShare)
+	keepPace(ctx)
 	log, err := ring.Open(ring.Options{Dir: filepath.Join(p.dataDir, "journal")})
 	if err != nil {
 		return err
@@ -159,20 +158,27 @@ func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work fun
 
 func newControllers(io IO) *cobra.Command {
 	r := &role{}
-	ca, signer := "", pki.Pair{}
+	ca, signer, net, services := "", pki.Pair{}, podNet{}, ""
+	balancers := balancerFlag{}
 	c := r.command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
+		if err := net.check(); err != nil {
+			return err
+		}
 		return r.lead(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
 			sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "controllers"})
 			if err != nil {
 				return err
 			}
 			defer stop()
-			return runControllers(ctx, controllersOptions{config: cfg, as: byToken(cfg), caFile: ca, signer: signer, journal: sink})
+			return runControllers(ctx, controllersOptions{config: cfg, as: byToken(cfg), caFile: ca, signer: signer, ranges: net.ranges(services), journal: sink, without: balancers.without()})
 		})
 	})
+	balancers.flags(c.Flags())
+	net.clusterFlags(c.Flags())
+	c.Flags().StringVar(&services, "service-cluster-ip-range", "", "addresses of Services, which no node's Pods get")
 	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "", "certificate authority that signs certificate requests (default: none is signed)")
 	c.Flags().StringVar(&signer.Key, "cluster-signing-key-file", "", "its key")
 	c.Flags().StringVar(&ca, "root-ca-file", "", "certificate authority of the API server, published to every namespace (default: the kubeconfig's)")

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,7 +24,7 @@ import (
 // certificates makes or renews everything below DATA-DIR/pki.
 func (p *place) certificates() (*pki.Files, error) {
 	files, err := pki.Ensure(filepath.Join(p.dataDir, "pki"), pki.Options{
-		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(), ExtraNames: []string{p.nodeIP, "127.0.0.1", "localhost"},
+		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(), ExtraNames: append(p.nodeIPs(), "127.0.0.1", "localhost"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
@@ -43,11 +41,15 @@ func (p *place) kubeconfigs(files *pki.Files) error {
 	for _, k := range []struct {
 		path string
 		pair pki.Pair
+		url  string
 	}{
-		{kubeconfigIn(p.dataDir), files.Admin},
-		{filepath.Join(p.dataDir, "scheduler.kubeconfig"), files.Scheduler},
-		{filepath.Join(p.dataDir, "controllers.kubeconfig"), files.ControllerManager},
-		{filepath.Join(p.dataDir, "kubelet.kubeconfig"), files.Node},
+		{kubeconfigIn(p.dataDir), files.Admin, p.serverURL()},
+		{filepath.Join(p.dataDir, "scheduler.kubeconfig"), files.Scheduler, p.serverURL()},
+		{filepath.Join(p.dataDir, "controllers.kubeconfig"), files.ControllerManager, p.serverURL()},
+		{filepath.Join(p.dataDir, "kubelet.kubeconfig"), files.Node, p.serverURL()},
+		// For nodes that join, to be copied there.
+		{filepath.Join(p.dataDir, "network.kubeconfig"), files.Network, p.outsideURL()},
+		{filepath.Join(p.dataDir, "proxy.kubeconfig"), files.Proxy, p.outsideURL()},
 	} {
 		cert, err := os.ReadFile(k.pair.Cert)
 		if err != nil {
@@ -57,7 +59,7 @@ func (p *place) kubeconfigs(files *pki.Files) error {
 		if err != nil {
 			return err
 		}
-		if err := pki.WriteKubeconfig(k.path, p.serverURL(), pki.Material{CA: ca, Cert: cert, Key: key}); err != nil {
+		if err := pki.WriteKubeconfig(k.path, k.url, pki.Material{CA: ca, Cert: cert, Key: key}); err != nil {
 			return withFix(fmt.Errorf("kubeconfig %s: %w", k.path, err), "make %s writable", p.dataDir)
 		}
 	}
@@ -66,7 +68,7 @@ func (p *place) kubeconfigs(files *pki.Files) error {
 
 // newServer builds the API server of this instance.
 func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
-	services, err := netip.ParsePrefix(p.serviceCIDR)
+	services, err := p.serviceRanges()
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -87,10 +89,10 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
 			ServiceAccountSigning: files.ServiceAccount.Key,
 		},
-		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{services}},
+		Services: apiserver.ServiceRanges{CIDRs: services},
 		Kubelets: pods.Connections{Kubelet: kubelets, Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName}},
 		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
-		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, PriorityAndFairness: p.fair,
+		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, PriorityAndFairness: p.fair, Features: p.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
@@ -125,21 +127,4 @@ func controllersUser() user.Info {
 
 func nodeUser(name string) user.Info {
 	return &user.DefaultInfo{Name: "system:node:" + name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
-}
-
-// serving loads a serving pair; client certificates are checked against the CA.
-func serving(pair pki.Pair, clientCA string) (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		return nil, fmt.Errorf("serving certificate %s: %w", pair.Cert, err)
-	}
-	pem, err := os.ReadFile(clientCA)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("client CA %s holds no certificate", clientCA)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }

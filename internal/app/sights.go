@@ -6,6 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/containerd/tags"
+	"github.com/gantry-project/gantry/internal/cri/ingest"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 )
@@ -13,6 +14,7 @@ import (
 // sights looks at Pods on this machine for those who ask why.
 type sights struct {
 	*cgroup.Tree
+	*ingest.Store
 	registries string // containerd's directory of registry hosts; empty with somebody else's runtime
 }
 

@@ -65,7 +65,7 @@ func (k *kubeletCommand) runAlone(ctx context.Context, out *progress) error {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(&k.place, e, client)
+	role, err := k.node.role(ctx, &k.place, e, client)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func serveSocket(ctx context.Context, path string, h http.Handler) error {
 		return fmt.Errorf("kubelet's socket: %w", err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
+		_ = l.Close()
 		return err
 	}
 	srv := &http.Server{

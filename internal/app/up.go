@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -18,9 +17,6 @@ import (
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/pki"
 )
-
-// memoryShare is how eagerly memory is given back: idle Gantry lives in about half the memory of Go's default, for a few percent more work.
-const memoryShare = 50
 
 // upCommand is everything on this machine.
 type upCommand struct {
@@ -39,8 +35,9 @@ func newUp(io IO) *cobra.Command {
 		Short: "Run a whole cluster on this machine: API server with etcd, scheduler, controllers, kubelet, container runtime",
 		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a kubeconfig into the data directory and prints each step.\n" +
 			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the same data directory takes them over.",
-		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 --bridge two0 --pod-cidr 10.73.0.0/16\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
-		Args:    cobra.NoArgs,
+		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 --bridge two0 --pod-cidr 10.73.0.0/16\n" +
+			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: docs/JOINING.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			u.out = newProgress(io.Out)
 			return u.run(c.Context())
@@ -71,7 +68,7 @@ func (u *upCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer closeLog()
-	debug.SetGCPercent(memoryShare)
+	keepPace(ctx)
 	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.dataDir, "journal")})
 	if err != nil {
 		return withFix(err, "make it writable, or remove it: it only explains the past")
@@ -176,7 +173,7 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 	if err != nil {
 		return err
 	}
-	role, err := u.node.role(&u.place, c.engine, nodeClient)
+	role, err := u.node.role(ctx, &u.place, c.engine, nodeClient)
 	if err != nil {
 		return err
 	}
@@ -197,9 +194,12 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 		},
 		func(ctx context.Context) error {
 
-			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, signer: files.CA, journal: log.Speaker("controllers", "")})
+			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, signer: files.CA, ranges: u.podNet.ranges(u.serviceCIDR), journal: log.Speaker("controllers", ""), without: u.node.proxy.balancers.without()})
 
 		},
+		func(ctx context.Context) error { return u.proxy(ctx, c) },
+		func(ctx context.Context) error { return u.networkOf(ctx, c, nodeClient) },
+		func(ctx context.Context) error { return u.dns(ctx, c) },
 		func(ctx context.Context) error { return u.announce(ctx, x) },
 		func(ctx context.Context) error {
 			select {

@@ -93,7 +93,10 @@ func (e *eye) subject(ctx context.Context, client kubernetes.Interface, s *expla
 			s.Classes = append(s.Classes, &list.Items[i])
 		}
 	}
-	if p := explain.Worst(s.Pods); p != nil && s.Kind != "node" && s.Kind != "service" && s.Kind != "pvc" {
+	if x, ok := s.Object.(*corev1.Service); ok {
+		s.World = servicePackets(ctx, client, x)
+	}
+	if p := explain.Worst(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
 		if err := e.facts(ctx, client, &in); err != nil {
 			return err
@@ -101,6 +104,7 @@ func (e *eye) subject(ctx context.Context, client kubernetes.Interface, s *expla
 		if err := e.around(ctx, client, &in); err != nil {
 			return err
 		}
+		in.Words = lastWords(ctx, client, p)
 		s.Worst = &in
 	}
 	return nil

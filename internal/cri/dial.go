@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -38,6 +39,9 @@ type Options struct {
 
 	// Calls is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
 	Calls func(method string, took time.Duration, err error)
+	// Messages is shown the request of every call but streams, and its answer, nil for an error: for people who debug. They hold secrets (image
+	// credentials, environments). nil: nobody looks.
+	Messages func(request, answer proto.Message)
 
 	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an in-memory one.
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
@@ -120,14 +124,23 @@ func connect(endpoint string, o Options) (link, error) {
 	return link{conn}, nil
 }
 
-// counted tells Calls of a call.
+// counted tells Calls and Messages of a call.
 func (o Options) counted(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if o.Calls == nil {
+	if o.Calls == nil && o.Messages == nil {
 		return call(ctx, method, req, reply, cc, opts...)
 	}
 	begun := time.Now()
 	err := call(ctx, method, req, reply, cc, opts...)
-	o.Calls(method[strings.LastIndexByte(method, '/')+1:], time.Since(begun), err)
+	if o.Calls != nil {
+		o.Calls(method[strings.LastIndexByte(method, '/')+1:], time.Since(begun), err)
+	}
+	if request, ok := req.(proto.Message); ok && o.Messages != nil {
+		answer, _ := reply.(proto.Message)
+		if err != nil {
+			answer = nil
+		}
+		o.Messages(request, answer)
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
@@ -21,8 +22,9 @@ type In struct {
 	Node    *corev1.Node // the node it is bound to, nil when unbound or gone
 	Entries []journal.Entry
 	Events  []corev1.Event
-	Cluster *Cluster // what is around it; nil when the asker may not see it
-	Around  *Around  // of its namespace; nil when the asker may not see it
+	Cluster *Cluster          // what is around it; nil when the asker may not see it
+	Around  *Around           // of its namespace; nil when the asker may not see it
+	Words   map[string]string // the last lines of containers that ended otherwise than with 0, by name
 }
 
 // Cluster is the world a Pod is placed in, as far as the asker may see it.
@@ -30,7 +32,9 @@ type Cluster struct {
 	Nodes   []*corev1.Node
 	Pods    []*corev1.Pod
 	Classes []*schedulingv1.PriorityClass
-	Judges  *place.Judges // the scheduler's own plugins; nil: nothing can be tried
+	Judges  *place.Judges                               // the scheduler's own plugins; nil: nothing can be tried
+	Without func(gone map[types.UID]bool) *place.Judges // the same when some Pods are gone and their devices free; nil: not known
+	Groups  Groups                                      // read when the Pod is a member of one
 }
 
 // pod finds a Pod around.
@@ -75,7 +79,20 @@ type Fix struct {
 	Say    string   `json:"say"`
 	Run    []string `json:"run,omitempty"`    // shell commands that do it, in order
 	Config string   `json:"config,omitempty"` // what to set in the scheduler's configuration before, as YAML
+	Amend  *Amend   `json:"amend,omitempty"`  // what to change in a manifest before it is applied anew: for what is past
 	Proven bool     `json:"proven,omitempty"` // tried on an edited copy of the cluster with the scheduler's own plugins
+}
+
+// Amend is a change of an object's manifest.
+type Amend struct {
+	Object string `json:"object"` // kind/name, with " -n namespace" when that is not default
+	Type   string `json:"type"`   // of the patch: strategic or merge
+	Patch  string `json:"patch"`  // JSON
+}
+
+// amend is a fix of something that is past: the object has to be made with another manifest.
+func amend(say, object, patch string) Fix {
+	return Fix{Say: say, Amend: &Amend{Object: object, Type: "strategic", Patch: patch}}
 }
 
 // do is a fix with the command that does it.
@@ -106,6 +123,8 @@ var causes = []cause{
 	{"eviction", evictionRefused},
 	{"gated", gated},
 	{"gang", gang},
+	{"pod group", podGroup},
+	{"claimless", claimless},
 	{"unscheduled", unscheduled},
 	{"node lost", nodeLost},
 	{"volume", volumeWaits},
@@ -158,6 +177,9 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 			fmt.Fprintf(&b, "  → %s%s\n", f.Say, proven)
 			if f.Config != "" {
 				fmt.Fprintf(&b, "      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
+			}
+			if f.Amend != nil {
+				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.Amend.Object, f.Amend.Patch)
 			}
 			for _, run := range f.Run {
 				fmt.Fprintf(&b, "      $ %s\n", run)

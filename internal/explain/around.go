@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 )
 
@@ -18,8 +19,10 @@ type Around struct {
 	Values     map[string]string   // of ConfigMaps, by name/key
 	Registries map[string][]string // registry hosts that pull secrets are for, by secret
 	Services   []*corev1.Service   //
+	Claims     []string            // names of PersistentVolumeClaims
 	Ready      map[string]int      // ready endpoints by Service
 	Budgets    []*policyv1.PodDisruptionBudget
+	Policies   []*networkingv1.NetworkPolicy
 }
 
 // service finds a Service of the namespace.

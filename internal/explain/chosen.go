@@ -38,6 +38,18 @@ func won(in In, r journal.Ruled) string {
 	return s
 }
 
+// outside names the nodes that were not looked at because enough others fit before their turn came.
+func outside(r journal.Ruled) []string {
+	if len(r.LeftOut) == 0 {
+		return nil
+	}
+	names := strings.Join(r.LeftOut, ", ")
+	if n := r.Left - len(r.LeftOut); n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	return []string{fmt.Sprintf("%d of %d nodes were visited: enough of them fit for the percentageOfNodesToScore in force; not visited, though a better one may be among them: %s", r.Visited, r.Visited+r.Left, names)}
+}
+
 func board(r journal.Ruled, node string) *journal.NodeScore {
 	for i := range r.Scores {
 		if r.Scores[i].Node == node {

@@ -86,6 +86,10 @@ func TestWhy(t *testing.T) {
 		{"being pulled", func(in *In) {
 			in.fact(7*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
 		}, "pulling", []string{"registry.test/web:1.4.3", "for 7s now"}, nil},
+		{"being unpacked", func(in *In) {
+			in.fact(7*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
+			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 9e6, Of: 9e6})
+		}, "pulling", []string{"registry.test/web:1.4.3 of container app is being unpacked: all 9.0 MB are fetched, for 7s now"}, []string{"being pulled"}},
 		{"image not there", func(in *In) {
 			in.state(waiting("ImagePullBackOff", "Back-off pulling image"))
 			in.fact(9*time.Second, "kubelet", journal.PullFailed{Image: "registry.test/web:1.4.3", Reason: "ErrImagePull", Message: "registry.test/web:1.4.3: not found", RetryAt: t0.Add(11 * time.Second)})

@@ -32,7 +32,7 @@ func gang(in In) *Answer {
 		a.Fixes = []Fix{do("make the PodGroup "+group+", or take the label off the Pod's manifest", fmt.Sprintf("kubectl -n %s label pod %s %s-", in.Pod.Namespace, in.Pod.Name, coscheduling.Label))}
 		return a
 	}
-	members, bound := membersOf(in)
+	members, bound := membersOf(in, coscheduling.Of)
 	least, known := minimum(in)
 	if !known {
 		least = len(members) + bound
@@ -80,10 +80,10 @@ func minimum(in In) (int, bool) {
 }
 
 // membersOf lists the members of the Pod's group that have no node, the Pod first and then the oldest, and counts those that have one.
-func membersOf(in In) (waiting []*corev1.Pod, bound int) {
+func membersOf(in In, of func(*corev1.Pod) string) (waiting []*corev1.Pod, bound int) {
 	for _, p := range in.Cluster.Pods {
 		switch {
-		case p.Namespace != in.Pod.Namespace || coscheduling.Of(p) != coscheduling.Of(in.Pod) || pod.IsTerminal(p) || p.DeletionTimestamp != nil:
+		case p.Namespace != in.Pod.Namespace || of(p) != of(in.Pod) || pod.IsTerminal(p) || p.DeletionTimestamp != nil:
 		case p.Spec.NodeName != "":
 			bound++
 		default:
@@ -117,6 +117,18 @@ func short(a *Answer, in In, members []*corev1.Pod, least int) *Answer {
 	}
 	group := coscheduling.Of(in.Pod)
 	bound := least - len(members)
+	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, which needs %d members at once: only %d can be placed.", g.On[in.Pod.Name], group, least, bound+len(g.On))
+	stuckTogether(a, in, g, members)
+	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again when something changes that can help"
+	for _, r := range whatif.Complete(ctx, w, members, g) {
+		a.Fixes = append(a.Fixes, Fix{Say: r.Say, Run: r.Run, Proven: true})
+	}
+	a.Fixes = append(a.Fixes, lowerMinimum(in, group, bound+len(g.On)))
+	return a
+}
+
+// stuckTogether adds where the members of a group have room now, and why the next one has none.
+func stuckTogether(a *Answer, in In, g whatif.Gang, members []*corev1.Pod) {
 	var have []string
 	for _, m := range members {
 		if n := g.On[m.Name]; n != "" {
@@ -124,7 +136,6 @@ func short(a *Answer, in In, members []*corev1.Pod, least int) *Answer {
 		}
 	}
 	slices.SortStableFunc(g.Refusals, nearer)
-	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, which needs %d members at once: only %d can be placed.", g.On[in.Pod.Name], group, least, bound+len(g.On))
 	if len(g.Refusals) > 0 {
 		a.Cause += fmt.Sprintf(" The next one, %s, fits on no node then: %s.", g.Stuck.Name, phrase(g.Refusals[0], in))
 	}
@@ -135,12 +146,6 @@ func short(a *Answer, in In, members []*corev1.Pod, least int) *Answer {
 		}
 		a.Facts = append(a.Facts, g.Stuck.Name+": "+phrase(r, in))
 	}
-	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again when something changes that can help"
-	for _, r := range whatif.Complete(ctx, w, members, g) {
-		a.Fixes = append(a.Fixes, Fix{Say: r.Say, Run: r.Run, Proven: true})
-	}
-	a.Fixes = append(a.Fixes, lowerMinimum(in, group, bound+len(g.On)))
-	return a
 }
 
 func lowerMinimum(in In, group string, to int) Fix {

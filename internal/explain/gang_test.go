@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,4 +67,38 @@ func TestWhyAGroupIsIncomplete(t *testing.T) {
 	answers(t, Why(in), []string{"only with 3 members at once, and only 2 of its Pods exist", "create the 1 members", `"minMember":2`}, nil)
 	in.fact(9*time.Second, "scheduler", journal.BindFailed{Point: "Permit", Plugin: "Coscheduling", Error: "PodGroup not found"})
 	answers(t, Why(in), []string{"the PodGroup train, which does not exist in namespace shop"}, nil)
+}
+
+// inGroup makes the members of gangWorld those of a PodGroup with the minCount given.
+func inGroup(t *testing.T, members int, least int32) In {
+	t.Helper()
+	in := gangWorld(t, members)
+	for _, p := range in.Cluster.Pods {
+		if p.Spec.NodeName == "" {
+			p.Labels, p.Spec.SchedulingGroup = nil, &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+		}
+	}
+	in.Cluster.Groups = Groups{Read: true, List: []*schedulingv1beta1.PodGroup{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "train"},
+		Spec:       schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: least}}},
+	}}}
+	return in
+}
+
+func TestWhyAPodGroupIsNotPlaced(t *testing.T) {
+	in := inGroup(t, 3, 3)
+	in.fact(10*time.Second, "scheduler", journal.Ruled{By: "GangScheduling", Message: "pod group is unschedulable, minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"})
+	answers(t, Why(in), []string{
+		"has a place", "its PodGroup train needs 3 Pods at once (minCount), and only 2 can be placed", "train-2, fits on no node then", "is 500m short of cpu (1000m free of 4000m, 1500m wanted)",
+		"delete pod svc-b", "lower the cpu request of each member by 250m to 1250m", `patch podgroups.scheduling.k8s.io train --type=merge -p '{"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}}'`,
+	}, []string{"delete pod train"})
+	in = inGroup(t, 3, 2) // there is room for two
+	answers(t, Why(in), nil, []string{"can be placed: none is bound"})
+	in = inGroup(t, 2, 3)
+	answers(t, Why(in), []string{"whose minCount is 3, and only 2 of its Pods exist", "create the 1 Pods that are missing", `"minCount":2`}, nil)
+	in = inGroup(t, 3, 3)
+	in.Cluster.Pods[len(in.Cluster.Pods)-1].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+	answers(t, Why(in), []string{"only 2 of its Pods can be tried, because train-2 has scheduling gates"}, nil)
+	in.Cluster.Groups.List = nil
+	answers(t, Why(in), []string{"names the PodGroup train, which does not exist in namespace shop"}, nil)
 }

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
 // Subject is an object that is no Pod, with what it made and what is around it.
@@ -30,6 +32,7 @@ type Subject struct {
 	Around    *Around
 	Quotas    []*corev1.ResourceQuota
 	Classes   []*storagev1.StorageClass
+	World     *packet.World // what packets to a Service meet; nil when the asker may not see it
 }
 
 // Worst picks the Pod that is asked first: one that is not well, of the newest make.
@@ -169,7 +172,9 @@ func (s Subject) noPods(a *Answer, message string, template *corev1.PodTemplateS
 		s.overQuota(a, q, template)
 	} else {
 		a.Cause = "No Pod can be made: the API server refuses it: " + strings.TrimSuffix(message, ".") + "."
-		a.Fixes = says("change the template, or the rule that the text names")
+		if a.Fixes = s.unstated(message); len(a.Fixes) == 0 {
+			a.Fixes = says("change the template, or the rule that the text names")
+		}
 		if strings.Contains(message, "serviceaccount") && strings.Contains(message, "not found") {
 			a.Fixes = []Fix{do("make the service account", fmt.Sprintf("kubectl -n %s create serviceaccount %s", s.Namespace, template.Spec.ServiceAccountName))}
 		}

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,13 +50,12 @@ func unscheduled(in In) *Answer {
 		a.Next = "the scheduler tries again after its back-off"
 		return a
 	}
-	if in.Pod.Status.NominatedNodeName != "" {
-		return nominated(a, in)
-	}
 	switch {
 	case known && ruled.Winner != "":
 		a.Cause = fmt.Sprintf("Node %s was chosen; the binding is under way.", ruled.Winner)
 		return a
+	case in.Pod.Status.NominatedNodeName != "":
+		return nominated(a, in)
 	case known || in.Cluster != nil && in.Cluster.Judges != nil && condition(in.Pod, corev1.PodScheduled) != nil:
 		refused(a, in, ruled)
 	default:
@@ -137,7 +137,7 @@ func tried(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 
 // what is the question of package whatif about this Pod.
 func (in In) what() whatif.In {
-	w := whatif.In{Pod: in.Pod.DeepCopy(), World: snapshot.Of(in.Cluster.Nodes, in.Cluster.Pods), Judges: in.Cluster.Judges, Owner: whatif.OwnerOf(in.Pod), Classes: map[string]whatif.Priority{}}
+	w := whatif.In{Pod: in.Pod.DeepCopy(), World: snapshot.Of(in.Cluster.Nodes, in.Cluster.Pods), Judges: in.Cluster.Judges, Without: in.Cluster.Without, Owner: whatif.OwnerOf(in.Pod), Classes: map[string]whatif.Priority{}}
 	w.Pod.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 	for _, c := range in.Cluster.Classes {
 		w.Classes[c.Name] = whatif.Priority{Value: c.Value, Never: c.PreemptionPolicy != nil && *c.PreemptionPolicy == corev1.PreemptNever}
@@ -161,6 +161,7 @@ func refused(a *Answer, in In, r journal.Ruled) {
 		if r.By != "" {
 			a.Cause = fmt.Sprintf("%s refused the Pod before nodes were judged: %s", r.By, text)
 		}
+		claimMissing(a, in, text)
 	} else {
 		slices.SortStableFunc(refusals, nearer)
 		a.Cause = noNode(refusals, in)
@@ -172,6 +173,9 @@ func refused(a *Answer, in In, r journal.Ruled) {
 		}
 		a.Facts = append(a.Facts, phrase(n, in))
 	}
+	if text := overhead(in.Pod); text != "" {
+		a.Facts = append(a.Facts, text)
+	}
 	if r.Message != "" {
 		a.Facts = append(a.Facts, "the scheduler's words: "+r.Message)
 	}
@@ -182,6 +186,19 @@ func refused(a *Answer, in In, r journal.Ruled) {
 	if len(remedies) == 0 {
 		a.Fixes = append(a.Fixes, hints(refusals)...)
 	}
+}
+
+// overhead tells what a Pod's runtime class adds to what its containers ask for.
+func overhead(p *corev1.Pod) string {
+	if len(p.Spec.Overhead) == 0 || p.Spec.RuntimeClassName == nil {
+		return ""
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(p.Spec.Overhead)) {
+		q := p.Spec.Overhead[name]
+		parts = append(parts, q.String()+" "+string(name))
+	}
+	return fmt.Sprintf("what the Pod needs includes the overhead of its RuntimeClass %s: %s", *p.Spec.RuntimeClassName, strings.Join(parts, ", "))
 }
 
 func nearer(a, b journal.NodeRefusal) int {
@@ -252,7 +269,10 @@ func neverTried(a *Answer, in In) {
 		return
 	}
 	a.Cause = fmt.Sprintf("No scheduler has looked at the Pod yet. It asks for scheduler %q.", in.Pod.Spec.SchedulerName)
-	a.Fixes = says("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, by default default-scheduler")
+	if in.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+		a.Fixes = append(a.Fixes, edited(in, "let the scheduler that is there place it (schedulerName: "+corev1.DefaultSchedulerName+")", func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }))
+	}
+	a.Fixes = append(a.Fixes, says("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, by default default-scheduler")...)
 }
 
 func nodeLost(in In) *Answer {

@@ -71,11 +71,12 @@ func overruled(f journal.Preempted) string {
 func keep(in In, f journal.Preempted) []Fix {
 	namespace, name, _ := strings.Cut(f.By, "/")
 	class := classOf(in, f)
-	equal := fmt.Sprintf("give the Pod a priority of at least %d in its manifest: equal priority is never preempted", f.Priority)
+	equal := fmt.Sprintf("give the Pod a priority of at least %d in its manifest: equal priority is never preempted; then make it anew", f.Priority)
+	fixes := says(equal)
 	if class != "" {
-		equal = fmt.Sprintf("give the Pod the class %s in its manifest (priorityClassName: %s, priority %d): equal priority is never preempted", class, class, f.Priority)
+		fixes = []Fix{amend(fmt.Sprintf("give the Pod the class %s in its manifest (priority %d), then make it anew: equal priority is never preempted", class, f.Priority),
+			manifestOf("pod", in.Ref.Name, in.Ref.Namespace), fmt.Sprintf(`{"spec":{"priorityClassName":%q}}`, class))}
 	}
-	fixes := says(equal + "; then make it anew")
 	if p := in.Cluster.pod(namespace, name); p != nil {
 		if r, ok := whatif.AskLess(p, f.Short); ok {
 			fixes = append(fixes, Fix{Say: r.Say + " in " + name + ": it then fits beside this Pod, which is to be made anew", Run: r.Run})
@@ -85,10 +86,19 @@ func keep(in In, f journal.Preempted) []Fix {
 		fixes = append(fixes, says(fmt.Sprintf("let %s ask for %s of %s, which was free", name, amount(x.Resource, max(x.Available-x.Used, 0)), x.Resource))...)
 	}
 	if class != "" {
-		fixes = append(fixes, do(fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking it; Pods made before keep theirs", class),
-			fmt.Sprintf(`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p '{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)))
+		never := amend(fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking it; Pods made before keep theirs", class), "priorityclass/"+class, `{"preemptionPolicy":"Never"}`)
+		never.Run = []string{fmt.Sprintf(`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p '{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)}
+		fixes = append(fixes, never)
 	}
 	return fixes
+}
+
+// manifestOf names an object as kubectl would.
+func manifestOf(kind, name, namespace string) string {
+	if namespace == "default" {
+		return kind + "/" + name
+	}
+	return fmt.Sprintf("%s/%s -n %s", kind, name, namespace)
 }
 
 // classOf is the preemptor's class; a class that others may not use for their Pods is not named.

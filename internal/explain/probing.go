@@ -49,7 +49,10 @@ func investigate(in In, c *corev1.Container, f journal.Probed) trouble {
 		t = wrongDoor(in, c, f, port)
 	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
 		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port, strings.TrimPrefix(said, "HTTP probe failed with "))
-		t.fixes = says("correct the probe's path, or what the program answers there")
+		t.fixes = append(says("correct the probe's path, or what the program answers there"),
+			editedProbe(in, f, fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts no more", port), func(x *corev1.Probe) {
+				x.TCPSocket, x.HTTPGet = &corev1.TCPSocketAction{Port: x.HTTPGet.Port, Host: x.HTTPGet.Host}, nil
+			}))
 	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"), strings.Contains(low, "timed out"):
 		t.text = fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, said)
 		t.fixes = []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", 5*max(p.TimeoutSeconds, 1)), func(x *corev1.Probe) { x.TimeoutSeconds = 5 * max(x.TimeoutSeconds, 1) })}

@@ -2,7 +2,9 @@ package explain
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,6 +39,59 @@ func parseQuota(message string) (over, bool) {
 		}
 	}
 	return over{}, false
+}
+
+var unstated = regexp.MustCompile(`([a-z][\w./-]*) for: ([^;]+)`)
+
+// common are amounts to begin with, where a quota only wants to be told one.
+var common = map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "128Mi", corev1.ResourceEphemeralStorage: "1Gi"}
+
+// unstated gives containers the amounts that a quota wants to be told; nothing when that is not what the message is about.
+func (s Subject) unstated(message string) []Fix {
+	t := templateOf(s.Object)
+	_, wants, ok := strings.Cut(message, "must specify ")
+	if t == nil || !ok || s.Kind == "job" || s.Kind == "cronjob" { // whose template cannot be changed, or lies deeper
+		return nil
+	}
+	var says []string
+	amounts := map[string]map[string]map[corev1.ResourceName]string{} // by container, and requests or limits
+	for _, m := range unstated.FindAllStringSubmatch(wants, -1) {
+		o := over{resource: m[1]}
+		name, limits := o.of()
+		amount, field := common[name], "requests"
+		if amount == "" {
+			return nil
+		}
+		if limits {
+			field = "limits"
+		}
+		for who := range strings.SplitSeq(strings.TrimSpace(m[2]), ",") {
+			if amounts[who] == nil {
+				amounts[who] = map[string]map[corev1.ResourceName]string{}
+			}
+			if amounts[who][field] == nil {
+				amounts[who][field] = map[corev1.ResourceName]string{}
+			}
+			amounts[who][field][name] = amount
+			says = append(says, fmt.Sprintf("container %s %s of %s", who, m[1], amount))
+		}
+	}
+	if len(says) == 0 {
+		return nil
+	}
+	lists := map[string][]any{}
+	for _, who := range slices.Sorted(maps.Keys(amounts)) {
+		list := "containers"
+		if s.isInit(who) {
+			list = "initContainers"
+		}
+		lists[list] = append(lists[list], map[string]any{"name": who, "resources": amounts[who]})
+	}
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": lists}}})
+	if err != nil {
+		return nil
+	}
+	return []Fix{do("give "+strings.Join(says, ", and ")+", or as much as it needs", fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name, whatif.Quoted(string(raw))))}
 }
 
 func amounts(text string) map[string]resource.Quantity {
@@ -184,6 +239,9 @@ func (s Subject) users(a *Answer, o over) {
 	}
 	name, limits := o.of()
 	take := func(p *corev1.Pod) resource.Quantity {
+		if o.resource == "pods" {
+			return *resource.NewQuantity(1, resource.DecimalSI)
+		}
 		if limits {
 			return pod.Limits(p)[name]
 		}

@@ -89,6 +89,7 @@ func howEnded(a *Answer, in In, c container, t *corev1.ContainerStateTerminated)
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryFact(in, c)...)
 		}
+		lastWords(a, in, c)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }
@@ -197,6 +198,7 @@ func ready(in In) *Answer {
 		a.Cause += " " + text
 	}
 	a.Facts = append(a.Facts, scoreboard(in, ruled)...)
+	a.Facts = append(a.Facts, outside(ruled)...)
 	a.Fixes = append(a.Fixes, tips(in, ruled)...)
 	for _, c := range containers(in.Pod) {
 		if c.status != nil && c.status.RestartCount > 0 && c.status.LastTerminationState.Terminated != nil {

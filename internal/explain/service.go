@@ -145,10 +145,12 @@ func empty(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string,
 		return "", nil
 	}
 	selector := labels.Set(s.Spec.Selector)
-	var unready, near []*corev1.Pod
+	var ending, unready, near []*corev1.Pod
 	for _, p := range pods {
 		switch {
 		case p.Namespace != s.Namespace || but != nil && p.Name == but.Name || pod.IsTerminal(p):
+		case p.DeletionTimestamp != nil && selector.AsSelector().Matches(labels.Set(p.Labels)):
+			ending = append(ending, p)
 		case selector.AsSelector().Matches(labels.Set(p.Labels)):
 			if isReady(p) {
 				return "", nil // it stands behind it in a moment
@@ -163,6 +165,8 @@ func empty(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string,
 	case len(unready) > 0:
 		u := unready[0]
 		return of + fmt.Sprintf("and of its Pods none is ready (%s).", u.Name), []Fix{do("see why "+u.Name+" is not ready", fmt.Sprintf("gantry why pod/%s -n %s", u.Name, u.Namespace))}
+	case len(ending) > 0:
+		return of + fmt.Sprintf("and its Pods are being deleted (%s), which takes them out.", ending[0].Name), says(fmt.Sprintf("start others with the labels %s: let what owns these have more replicas", selector))
 	case len(near) == 0:
 		return of + "and no Pod carries that.", says(fmt.Sprintf("start what should stand behind %s, with the labels %s", s.Name, selector))
 	}

@@ -14,9 +14,9 @@ import (
 var configReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError"}
 
 var (
+	noClaim  = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
 	noKey    = regexp.MustCompile(`couldn't find key (\S+) in (ConfigMap|Secret) [^/\s]+/(\S+)`)
 	noObject = regexp.MustCompile(`(configmap|secret)s? "([^"]+)" not found`)
-	noKeyVol = regexp.MustCompile(`references non-existent (config|secret) key: (\S+)`)
 	userName = regexp.MustCompile(`non-numeric user \(([^)]*)\)`)
 	program  = regexp.MustCompile(`exec: "([^"]+)"`)
 )

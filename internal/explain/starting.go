@@ -34,12 +34,17 @@ func volumeWaits(in In) *Answer {
 	if !ok {
 		return nil
 	}
+	a := &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume, w.Type, strings.TrimSuffix(w.Message, ".")),
+		Next: "it is tried again with growing pauses, and at once when the missing object appears"}
+	if m := noObject.FindStringSubmatch(w.Message); m != nil {
+		objectMissing(a, in, objectKey{kind: kinds[m[1]], name: m[2]})
+	}
 	fix := w.Fix
 	if fix == "" {
 		fix = missing(w.Message)
 	}
-	return &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume, w.Type, strings.TrimSuffix(w.Message, ".")),
-		Next: "it is tried again with growing pauses, and at once when the missing object appears", Fixes: says(fix)}
+	a.Fixes = append(a.Fixes, says(fix)...)
+	return a
 }
 
 // missing turns the text of a missing object into what to create.
@@ -78,7 +83,7 @@ func starting(in In) *Answer {
 	pull, at, pulling := newest[journal.Pulling](in, nil)
 	if _, done, came := newest[journal.Pulled](in, nil); pulling && (!came || done.Before(at)) {
 		a.State, a.Since = "pulling", at
-		a.Cause = fmt.Sprintf("The image %s of container %s is being pulled, for %s now.", pull.Image, pull.Container, ago(in.Now.Sub(at)))
+		a.Cause, a.Next = pullingNow(in, pull, at)
 		return a
 	}
 	if w, at, ok := newest[journal.Waiting](in, nil); ok {
@@ -90,4 +95,26 @@ func starting(in In) *Answer {
 		a.Cause = fmt.Sprintf("The Pod is bound to node %s, whose kubelet has not reported it yet.", in.Node.Name)
 	}
 	return a
+}
+
+// pullingNow says how far the newest pull is: in the queue, or by bytes where the runtime tells them.
+func pullingNow(in In, pull journal.Pulling, since time.Time) (cause, next string) {
+	same := func(image string, at time.Time) bool { return image == pull.Image && !at.Before(since) }
+	took := ago(in.Now.Sub(since))
+	p, at, told := newest[journal.PullProgress](in, nil)
+	if told && same(p.Image, at) && p.Unpacking() {
+		return fmt.Sprintf("The image %s of container %s is being unpacked: all %s are fetched, for %s now.", pull.Image, pull.Container, journal.Megabytes(p.Of), took), ""
+	}
+	if told && same(p.Image, at) {
+		return fmt.Sprintf("The image %s of container %s is being pulled: %s of %s, for %s now.",
+			pull.Image, pull.Container, journal.Megabytes(p.Bytes), journal.Megabytes(p.Of), took), ""
+	}
+	q, at, queued := newest[journal.PullQueued](in, nil)
+	turn := func(w journal.Waited) bool { return w.For == journal.PullTurn(pull.Image) }
+	if _, begun, ok := newest(in, turn); queued && same(q.Image, at) && (!ok || begun.Before(at)) {
+		return fmt.Sprintf("The image %s of container %s waits for its turn to be pulled, for %s now: place %d in the queue, behind %s.",
+				pull.Image, pull.Container, took, q.Place, strings.Join(q.Pulling, ", ")),
+			fmt.Sprintf("it is pulled when one of them has ended; %d may be pulled side by side (serializeImagePulls, maxParallelImagePulls)", q.Limit)
+	}
+	return fmt.Sprintf("The image %s of container %s is being pulled, for %s now.", pull.Image, pull.Container, took), ""
 }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,54 +9,6 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod"
 )
-
-// service tells whether anybody answers for a Service.
-func (s Subject) service(a *Answer, x *corev1.Service) {
-	a.Since = x.CreationTimestamp.Time
-	var ready int
-	if s.Around != nil {
-		ready = s.Around.Ready[x.Name]
-	}
-	switch {
-	case x.Spec.Type == corev1.ServiceTypeExternalName:
-		a.State, a.Cause = "an alias", fmt.Sprintf("The Service is another name of %s; nothing stands behind it here.", x.Spec.ExternalName)
-	case len(x.Spec.Selector) == 0 && ready == 0:
-		a.State, a.Cause = "without endpoints", "The Service selects no Pods (it has no selector), and nobody wrote endpoints for it."
-		a.Fixes = says("give it a selector, or write an EndpointSlice for it")
-	case ready == 0 && s.Cluster != nil:
-		text, fixes := empty(x, s.Cluster.Pods, nil)
-		if text == "" {
-			a.State, a.Cause = "without endpoints", "Ready Pods match the Service, and its endpoints are not written yet."
-			break
-		}
-		a.State, a.Cause, a.Fixes = "without endpoints", "The Service "+text, fixes
-	case x.Spec.Type == corev1.ServiceTypeLoadBalancer && len(x.Status.LoadBalancer.Ingress) == 0:
-		a.State, a.Cause = "Pending", fmt.Sprintf("The Service waits for an address from outside: no load balancer has been made for it. Inside the cluster it works (%d ready endpoints).", ready)
-		a.Fixes = []Fix{{Say: "run a controller that makes load balancers"}, do("or be content with a port of the nodes", fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"NodePort"}}'`, s.Namespace, s.Name))}
-	default:
-		a.State, a.Cause = "Ready", fmt.Sprintf("%d ready endpoints stand behind the Service.", ready)
-	}
-	if s.Cluster != nil {
-		s.targetPorts(a, x)
-	}
-}
-
-// targetPorts notes ports by name that no container has.
-func (s Subject) targetPorts(a *Answer, x *corev1.Service) {
-	for _, p := range s.Pods {
-		var names []string
-		for _, c := range p.Spec.Containers {
-			for _, port := range c.Ports {
-				names = append(names, port.Name)
-			}
-		}
-		for _, port := range x.Spec.Ports {
-			if want := port.TargetPort.StrVal; want != "" && !slices.Contains(names, want) {
-				a.Facts = append(a.Facts, fmt.Sprintf("port %d goes to the port named %s, which no container of %s has (it has %s)", port.Port, want, p.Name, several(names)))
-			}
-		}
-	}
-}
 
 // node tells what keeps a node from its work.
 func (s Subject) node(a *Answer, n *corev1.Node) {

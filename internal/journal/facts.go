@@ -9,9 +9,11 @@ var Facts = []Fact{
 	// received, driven
 	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{}, Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{}, StorageExceeded{},
 	// furnished
-	Pulling{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
+	Pulling{}, PullQueued{}, PullProgress{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
 	// watched
 	Probed{}, Forwarded{}, ConditionChanged{}, PhaseChanged{}, StatusWritten{},
+	// led to
+	TrafficBegins{}, TrafficEnds{}, RulesChanged{}, PoliciesChanged{},
 	// everywhere
 	Waiting{}, Acted{}, Foreign{},
 }

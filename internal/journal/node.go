@@ -8,7 +8,8 @@ import (
 
 // Accepted says that a node's kubelet took the Pod in.
 type Accepted struct {
-	Source string `json:"source"` // api, file, http
+	Source  string    `json:"source"`           // api, file, http
+	Created time.Time `json:"created,omitzero"` // of the object, when an API server gave it
 }
 
 // Line prints the source.

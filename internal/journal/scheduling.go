@@ -84,8 +84,8 @@ type NodeScore struct {
 type Ruled struct {
 	Attempt  int              `json:"attempt"`
 	Profile  string           `json:"profile"`
-	Nodes    int              `json:"nodes"`              // nodes in the snapshot
-	Visited  int              `json:"visited"`            // nodes judged
+	Nodes    int              `json:"nodes"` // nodes in the snapshot
+	Sample                    // of the nodes
 	Feasible int              `json:"feasible"`           // nodes that passed every filter
 	Winner   string           `json:"winner,omitempty"`   // empty when no node fits
 	RunnerUp string           `json:"runnerUp,omitempty"` // second best
@@ -97,6 +97,13 @@ type Ruled struct {
 	Scores   []NodeScore      `json:"scores,omitempty"`
 	Points   map[string]Took  `json:"points,omitempty"` // time per extension point
 	Took     Took             `json:"took"`
+}
+
+// Sample is which nodes were looked at: with a percentage of nodes to score the search ends once enough fit.
+type Sample struct {
+	Visited int      `json:"visited"`           // nodes judged
+	Left    int      `json:"left,omitempty"`    // nodes that were not, as enough others fit before their turn came; a better one may be among them
+	LeftOut []string `json:"leftOut,omitempty"` // the first of these by name
 }
 
 // Line prints winner or refusal.

@@ -10,7 +10,12 @@ type Written struct {
 	Agent       string `json:"agent,omitempty"`       // first word of the User-Agent
 	Revision    int64  `json:"revision"`              // etcd revision of the write
 	Took        Took   `json:"took,omitempty"`
+	// Changed are the fields the write changed, as status.phase; at most ChangedMost of them.
+	Changed []string `json:"changed,omitempty"`
 }
+
+// ChangedMost bounds Written.Changed.
+const ChangedMost = 12
 
 // Line prints the write.
 func (f Written) Line() string {

@@ -46,7 +46,7 @@ func (k *Kubelet) puller(ctx context.Context) *pull.Puller {
 		d.QPS = float32(*q)
 	}
 	if s := o.Ports.Sights; s != nil {
-		d.Tags = s.Tags
+		d.Tags, d.Progress = s.Tags, s.Pulled
 	}
 	if b := k.images.book; b != nil {
 		if err := b.Recover(ctx, o.Images); err != nil {

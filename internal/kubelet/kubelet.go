@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
 	"github.com/gantry-project/gantry/internal/kubelet/intake/mirror"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/observe"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -78,7 +79,7 @@ func New(o Options) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.statuses = patch.New(o.Client, o.Journal)
-	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed, Listed: o.Ports.Meter.Listed, Connected: o.Ports.Meter.Connected})
+	k.watcher = observe.New(observe.Deps{Runtime: o.Runtime, Changed: k.changed, Began: k.began, Listed: o.Ports.Meter.Listed, Connected: o.Ports.Meter.Connected})
 	to := mirror.Statuses(k.statuses)
 	if o.Static.Alone {
 		to = silent{}
@@ -91,8 +92,9 @@ func New(o Options) (*Kubelet, error) {
 // join makes the parts that live as long as ctx.
 func (k *Kubelet) join(ctx context.Context) {
 	o := k.o
-	cache := objects.New(ctx, objects.Deps{Client: o.Client, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) }})
-	k.objects = cache
+	watched := objects.Deps{Client: o.Client, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) }}
+	cache := stores{objects.New(ctx, watched), objects.NewBundles(ctx, watched)}
+	k.objects = cache.Cache
 	k.volumes = furnish.New(furnish.Deps{
 		Root: o.RootDir, Types: volumeTypes(o.Ports.Mounts, cache, apiPorts{o.Client}, k.nodeLabels), Objects: cache, Mounts: o.Ports.Mounts,
 		Recorder: k.events, Journal: o.Journal, Node: k.nodeView, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) },
@@ -103,10 +105,11 @@ func (k *Kubelet) join(ctx context.Context) {
 		},
 		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.pool.Ring(uid) }, Answered: k.answered, Sockets: k.sockets,
 	})
+	context.AfterFunc(ctx, asker.Close)
 	hands := podexec.New(podexec.Deps{
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumes, Cgroups: &tiers{Cgroups: o.Ports.Cgroups, o: o.Resources, pods: k.active}, Cluster: k.cluster, Users: k.users, Seen: k.watcher,
 		Puller: k.puller(ctx),
-		HTTP:   hookClient(), Events: k.events, Journal: o.Journal,
+		HTTP:   hookClient(o.Ports.Dial), Events: k.events, Journal: o.Journal,
 		Node: podexec.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(), ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,
 			SeccompDefault: o.Config.SeccompDefault == nil || *o.Config.SeccompDefault, Resources: o.Resources,
@@ -116,7 +119,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	k.pool = podworker.New(podworker.Deps{
 		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(), Resize: k.mayResize, Grants: podexec.Ledger{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events: k.events, Journal: o.Journal, Worked: o.Ports.Meter.Worked, Memory: k.memory,
+		Events: k.events, Journal: o.Journal, Worked: o.Ports.Meter.Worked, Memory: k.memory, Every: o.Config.SyncFrequency.Duration,
 	})
 }
 
@@ -128,7 +131,7 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, no *r
 			return nil, no
 		}
 	}
-	return admit.MakeRoom(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor()})
+	return admit.MakeRoom(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor(), Features: nodestatus.Declared("")})
 }
 
 func (k *Kubelet) mayResize(r admit.Resize, others []*v1.Pod) *reason.Refusal {

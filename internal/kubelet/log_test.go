@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -57,9 +58,13 @@ func (p *page) String() string {
 	return p.b.String()
 }
 
+// klogLine is what tools that read logs of Kubernetes expect: I0501 09:14:22.881000 4 file.go:225] "Message" key="value".
+var klogLine = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.]+\.go:\d+\] "[^"]+"( [\w/.]+=("([^"\\]|\\.)*"|\S+))*$`)
+
 // Somebody who reads the kubelet's log at its usual verbosity sees what a deletion waits for: the hook, then the unmount.
 //
 // row: OPS-09
+// row: OPS-10
 func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 	log := &page{}
 	klog.LogToStderr(false)
@@ -90,6 +95,11 @@ func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 		klog.Flush()
 		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) || !strings.Contains(s, `"The Pod is stuck"`) || !strings.Contains(s, `path="SyncTerminatedPod"`) || !strings.Contains(s, `step="removal of the Pod's volumes"`) {
 			t.Errorf("the log does not tell of the unmount:\n%s", s)
+		}
+		for _, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
+			if !klogLine.MatchString(line) {
+				t.Errorf("no line of klog: %s", line)
+			}
 		}
 		close(held.let)
 		r.pass(2 * time.Minute)

@@ -67,8 +67,8 @@ func (n *node) object() *v1.Node {
 }
 
 func (n *node) hostIPs() []string {
-	if n.o.HostIPs != nil {
-		return n.o.HostIPs()
+	if n.o.Ports.HostIPs != nil {
+		return n.o.Ports.HostIPs()
 	}
 	var out []string
 	if v := n.object(); v != nil {

@@ -35,13 +35,14 @@ type Options struct {
 	RuntimeName string // in container ids; "containerd" when empty
 	RootDir     string // /var/lib/kubelet when empty
 	LogDir      string // of Pods' logs; Config.PodLogsDir, then /var/log/pods when empty
-	HostIPs     func() []string
 	Ports       Ports
 	Resources   resource.Options
 	Recorder    record.EventRecorder // nil: events go to the API
 	Journal     journal.Sink         // nil: no journal
 	Plugins     credentials.Files    // of credential providers
 	Static      Static
+	// Housekeeping is how often the node's own directories and cgroups are looked through for what no Pod owns; 0 is upstream's 2 s.
+	Housekeeping time.Duration
 }
 
 // Static is how Pods run that no API server gave out.
@@ -52,10 +53,11 @@ type Static struct {
 
 // Ports are the hands that app joins to the kubelet.
 type Ports struct {
+	HostIPs     func() []string
 	Cgroups     Cgroups
 	Mounts      volume.Mounts
 	Probing     internalapi.RuntimeService            // for exec probes, which the journal keeps apart; Options.Runtime when nil
-	Dial        dial.Func                             // opens connections of network probes; nil dials the network
+	Dial        dial.Func                             // opens connections of network probes and hooks; nil dials the network
 	Capacity    func() v1.ResourceList                // of the node; nil takes the Node object's
 	Disk        func(path string) (image.Disk, error) // of the file system path is on; nil: images are never collected
 	Allocatable func() v1.ResourceList                // of the node; nil takes the Node object's
@@ -95,6 +97,9 @@ func (o *Options) complete() error {
 	}
 	if o.LogDir == "" {
 		o.LogDir = "/var/log/pods"
+	}
+	if o.Housekeeping == 0 {
+		o.Housekeeping = 2 * time.Second
 	}
 	if o.RuntimeName == "" {
 		o.RuntimeName = "containerd"
@@ -148,6 +153,6 @@ func (o *Options) resolvConf() string {
 }
 
 // hookClient asks lifecycle hooks: any certificate is accepted, as upstream does, because Pods have none that the node could know.
-func hookClient() *http.Client {
-	return &http.Client{Transport: hookTransport(), Timeout: time.Minute}
+func hookClient(d dial.Func) *http.Client {
+	return &http.Client{Transport: hookTransport(d), Timeout: time.Minute}
 }

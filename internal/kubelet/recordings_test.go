@@ -35,13 +35,13 @@ const recordings = "../../test/recordings/pods"
 var differs = map[string]string{
 	"deadline-crashlooping":        "the container's real end stays in the status; upstream calls it unknown",
 	"phase-exit1-always-loop":      "a back-off of 10 s ends after 10 s; upstream looks again only after 13 s",
-	"rules-container-always":       "no status between the deletion and the last one, as nothing runs",
 	"term-delete-in-image-backoff": "the fake runtime words a missing image differently",
 }
 
 // races are the cases that are equal or not as goroutines run, and why.
 var races = map[string]string{
-	"poststart-fails": "the fake shell may be stopped before it has set its trap",
+	"rules-container-always": "a status between the deletion and the last one only when the deletion is seen first, as nothing runs",
+	"poststart-fails":        "the fake shell may be stopped before it has set its trap",
 }
 
 type recordedCase struct {

@@ -95,7 +95,7 @@ func (r *rig) begin() {
 	none := ""
 	o := kubelet.Options{
 		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(), RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),
-		HostIPs: func() []string { return []string{"192.0.2.1"} }, Ports: kubelet.Ports{Cgroups: r.groups, Mounts: mount.Plain{}},
+		Ports:  kubelet.Ports{HostIPs: func() []string { return []string{"192.0.2.1"} }, Cgroups: r.groups, Mounts: mount.Plain{}},
 		Config: &kubeletconfig.KubeletConfiguration{ResolverConfig: &none}, Recorder: r.events, Journal: r.facts,
 		Resources: kubeletresource.Options{CFSQuota: true},
 	}

@@ -46,6 +46,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.pool.Start(ctx)
 	side(func() { _ = k.watcher.Run(ctx) }) // ends with ctx
 	side(func() { k.sweeps(ctx) })
+	side(func() { k.keepHouse(ctx) })
 	side(func() { k.collectImages(ctx) })
 	k.listen(ctx, side)
 	<-ctx.Done()
@@ -97,16 +98,53 @@ func (k *Kubelet) heed(c intake.Change) {
 
 // changed rings a Pod's worker; a Pod that nobody knows is looked into.
 func (k *Kubelet) changed(uid types.UID) {
-	if k.pool.Ring(uid) {
-		return
+	if !k.pool.Ring(uid) {
+		k.strayed()
 	}
+}
+
+// began is called by the watcher when something of a Pod was made or started.
+func (k *Kubelet) began(uid types.UID) {
+	if !k.pool.Began(uid) {
+		k.strayed()
+	}
+}
+
+// strayed tells that the runtime has something of a Pod that nobody works for.
+func (k *Kubelet) strayed() {
 	select {
 	case k.stray <- struct{}{}:
 	default:
 	}
 }
 
-// sweeps looks for what no Pod owns: once all sources have spoken, and whenever the runtime speaks of a Pod that nobody knows.
+// keepHouse looks periodically where nobody tells of a change: on the node's disk and in its cgroups. It begins when all sources have spoken.
+func (k *Kubelet) keepHouse(ctx context.Context) {
+	select {
+	case <-k.merge.Synced():
+	case <-ctx.Done():
+		return
+	}
+	tick := time.NewTicker(k.o.Housekeeping)
+	defer tick.Stop()
+	last := ""
+	for {
+		text := ""
+		if err := k.tidy(ctx); err != nil && ctx.Err() == nil {
+			if text = err.Error(); text != last {
+				klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns, trying again")
+			}
+		}
+		last = text
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweeps looks for Pods that only the runtime has: once all sources have spoken, and whenever the runtime speaks of a Pod that nobody knows.
 func (k *Kubelet) sweeps(ctx context.Context) {
 	select {
 	case <-k.merge.Synced():
@@ -115,11 +153,14 @@ func (k *Kubelet) sweeps(ctx context.Context) {
 	}
 	k.pool.Reconsider()
 	for {
+		var again <-chan time.Time
 		if err := k.sweep(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns")
+			klog.FromContext(ctx).Error(err, "Cannot end what only the runtime has, trying again")
+			again = time.After(10 * time.Second)
 		}
 		select {
 		case <-k.stray:
+		case <-again:
 		case <-ctx.Done():
 			return
 		}

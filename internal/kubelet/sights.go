@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -19,6 +20,19 @@ type Sights interface {
 	Measure(cgroup string) (usage.Cgroup, error)
 	// Tags are those a registry has of an image's repository.
 	Tags(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
+	// Pulled are the bytes that are there of an image being pulled, and those in all; false when the runtime does not tell.
+	Pulled(ctx context.Context, image string) (done, total int64, ok bool)
+}
+
+// Sockets are where the Pod's processes take TCP connections, or why that is not known.
+func (k *Kubelet) Sockets(p *v1.Pod) ([]string, error) {
+	switch {
+	case k.o.Ports.Sights == nil:
+		return nil, errors.New("this kubelet does not look at sockets")
+	case p.Spec.HostNetwork:
+		return nil, errors.New("the Pod is in the node's network, where its sockets cannot be told from the node's own")
+	}
+	return k.o.Ports.Sights.Listening(k.o.Resources.PodPath(p))
 }
 
 // sockets are where the Pod's processes listen. Those of a Pod in the node's network cannot be told from the node's own.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/intake"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/changes"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 )
 
 // sources are the names of those this node listens to.
@@ -53,7 +55,7 @@ func (k *Kubelet) listen(ctx context.Context, side func(func())) {
 	side(func() {
 		select {
 		case <-k.node.synced:
-			intake.Watch(ctx, k.o.Client, k.o.NodeName, k.mirrors.Sift(k.merge))
+			intake.Watch(ctx, k.o.Client, k.o.NodeName, k.mirrors.Sift(changes.Watch(k.merge, changes.Deps{Declared: nodestatus.Declared(""), Event: k.events.Pod})))
 		case <-ctx.Done():
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
 )
 
-// sweep ends Pods that only the runtime has, and removes volumes, cgroups and logs that no Pod owns.
+// sweep ends Pods that only the runtime has.
 func (k *Kubelet) sweep(ctx context.Context) error {
 	found, err := k.watcher.Found(ctx)
 	if err != nil {
@@ -36,6 +36,11 @@ func (k *Kubelet) sweep(ctx context.Context) error {
 			End: &podplan.End{Cause: "no source has it any more", Asked: time.Now(), Grace: podplan.Grace(pod)},
 		})
 	}
+	return nil
+}
+
+// tidy removes volumes, cgroups and logs that no Pod owns.
+func (k *Kubelet) tidy(ctx context.Context) error {
 	_, errVolumes := k.volumes.Orphans(ctx, k.pool.Known)
 	return errors.Join(errVolumes, k.sweepCgroups(), k.sweepLogs())
 }

@@ -8,8 +8,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
@@ -18,23 +20,36 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/objects"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/projected"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
 )
 
 // volumeTypes are the kinds of volumes there are; one row each.
-func volumeTypes(m volume.Mounts, o volume.Objects, api apiPorts, labels func() (map[string]string, bool)) []volume.Type {
+func volumeTypes(m volume.Mounts, o stores, api apiPorts, labels func() (map[string]string, bool)) []volume.Type {
 	return []volume.Type{
 		emptydir.Type{Mounts: m},
 		hostpath.Type{},
 		configmap.Type{Mounts: m, Objects: o},
 		secret.Type{Mounts: m, Objects: o},
 		downward.Type{Mounts: m},
-		projected.New(m, o, api),
+		projected.New(m, o, api).With(o.bundles),
 		image.Type{},
 		nfs.Type{Mounts: m},
 		claim.Type{Claims: api, Mounts: m, Labels: labels},
 	}
+}
+
+// stores are the objects that volumes show.
+type stores struct {
+	*objects.Cache
+	bundles *objects.Bundles
+}
+
+// Drop ends the watches only this Pod needed.
+func (s stores) Drop(uid types.UID) {
+	s.Cache.Drop(uid)
+	s.bundles.Drop(uid)
 }
 
 // apiPorts are what volumes ask of the API besides ConfigMaps and Secrets.
@@ -55,6 +70,6 @@ func (a apiPorts) GetVolume(ctx context.Context, name string) (*v1.PersistentVol
 	return a.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 }
 
-func hookTransport() http.RoundTripper {
-	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // see hookClient
+func hookTransport(d dial.Func) http.RoundTripper {
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, DialContext: d} //nolint:gosec // see hookClient
 }

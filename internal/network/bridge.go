@@ -78,6 +78,11 @@ func bridgeSettings(name string, ranges []netip.Prefix) error {
 			if err := sysctl("net/ipv4/conf/"+name+"/route_localnet", "1"); err != nil {
 				return err
 			}
+			// Pods of the bridge talk through the host on purpose. Telling them the straight way would be wrong, and uses up the answers (such as
+			// "port unreachable") that a host may send to one address in a second.
+			if err := sysctl("net/ipv4/conf/"+name+"/send_redirects", "0"); err != nil {
+				return err
+			}
 		} else if err := sysctl("net/ipv6/conf/"+name+"/accept_dad", "0"); err != nil {
 			return err
 		}
@@ -90,8 +95,42 @@ func forwarding(ranges []netip.Prefix) error {
 		name := "net/ipv4/ip_forward"
 		if r.Addr().Is6() {
 			name = "net/ipv6/conf/all/forwarding"
+			if err := keepAdvertised(); err != nil {
+				return err
+			}
 		}
 		if err := sysctl(name, "1"); err != nil {
+			return err
+		}
+		if r.Addr().Is4() {
+			// An interface sends redirects when either its own setting or this one says so; the others keep theirs.
+			if err := sysctl("net/ipv4/conf/all/send_redirects", "0"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepAdvertised has the interfaces whose default route came by a router's advertisement go on hearing advertisements: a host that forwards does not, and
+// would lose the route when it runs out.
+func keepAdvertised() error {
+	routes, err := Whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA}, netlink.RT_FILTER_PROTOCOL)
+	})
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range routes {
+		link, err := netlink.LinkByIndex(r.LinkIndex)
+		if err != nil || r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+			continue
+		}
+		name := "net/ipv6/conf/" + link.Attrs().Name + "/accept_ra"
+		if now, err := os.ReadFile(filepath.Join("/proc/sys", name)); err != nil || string(now) != "1\n" {
+			continue
+		}
+		if err := sysctl(name, "2"); err != nil {
 			return err
 		}
 	}
@@ -111,7 +150,7 @@ func sysctl(name, value string) error {
 
 // overlap refuses a range that another interface uses already: packets would go astray.
 func overlap(s settings) error {
-	links, err := whole(netlink.LinkList)
+	links, err := Whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}
@@ -120,7 +159,7 @@ func overlap(s settings) error {
 		names[l.Attrs().Index] = l.Attrs().Name
 	}
 	for _, f := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, f) })
+		routes, err := Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, f) })
 		if err != nil {
 			return fmt.Errorf("list routes: %w", err)
 		}
@@ -145,16 +184,18 @@ func overlap(s settings) error {
 
 // defaultMTU is that of the interface with the default route.
 func defaultMTU() int {
-	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
-	if err != nil {
-		return 1500
-	}
-	for _, r := range routes {
-		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
-			continue
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
+		if err != nil {
+			return 1500
 		}
-		if l, err := netlink.LinkByIndex(r.LinkIndex); err == nil && l.Attrs().MTU > 0 {
-			return min(l.Attrs().MTU, 9000)
+		for _, r := range routes {
+			if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+				continue
+			}
+			if l, err := netlink.LinkByIndex(r.LinkIndex); err == nil && l.Attrs().MTU > 0 && l.Attrs().Flags&net.FlagLoopback == 0 {
+				return min(l.Attrs().MTU, 9000)
+			}
 		}
 	}
 	return 1500

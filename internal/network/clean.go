@@ -70,7 +70,7 @@ func removeBridge(name string) error {
 		}
 		return fmt.Errorf("interface %s: %w", name, err)
 	}
-	links, err := whole(netlink.LinkList)
+	links, err := Whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}

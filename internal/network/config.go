@@ -32,6 +32,12 @@ type Config struct {
 	BinDir string
 	// MTU of the Pods' links; default: that of the interface with the default route, else 1500.
 	MTU int
+	// ClusterCIDR is the range of all nodes' Pods, of which PodCIDR is this node's part; empty: there is one node. Nothing inside it is masqueraded.
+	ClusterCIDR string
+	// Room is what the MTU is less by, for a tunnel between nodes.
+	Room int
+	// Gate is the socket of whoever must have seen a Pod's address before the Pod may run (network policies); empty: nobody.
+	Gate string
 }
 
 // settings is Config, checked and complete. The CNI plugin gets it as its configuration.
@@ -43,6 +49,9 @@ type settings struct {
 	confDir string
 	binDir  string
 	mtu     int
+	cluster []netip.Prefix
+	room    int
+	gate    string
 }
 
 func (c Config) settings() (settings, error) {
@@ -69,12 +78,19 @@ func (c Config) settings() (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
+	var cluster []netip.Prefix
+	if c.ClusterCIDR != "" {
+		if cluster, err = ParseRanges(c.ClusterCIDR); err != nil {
+			return settings{}, fmt.Errorf("--cluster-cidr: %w", err)
+		}
+	}
 	if c.ConfDir == "" {
 		c.ConfDir = filepath.Join(dataDir, "cni/net.d")
 	}
 	return settings{
 		id: instance.ID(dataDir), store: lease.Store{Dir: filepath.Join(c.StateDir, "net")}, bridge: c.Bridge,
 		ranges: ranges, confDir: c.ConfDir, binDir: c.BinDir, mtu: c.MTU,
+		cluster: cluster, room: c.Room, gate: c.Gate,
 	}, nil
 }
 

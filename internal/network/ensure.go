@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
 
 	"github.com/gantry-project/gantry/internal/network/lease"
 )
@@ -24,8 +25,6 @@ type State struct {
 	ConfFile string
 	// Gateways are the bridge's addresses, one per range: where a Pod reaches the host.
 	Gateways []netip.Addr
-	// Freed counts leases of sandboxes that were gone.
-	Freed int
 	// Warning is what of the host's own settings stands in the Pods' way, with the remedy; empty when nothing does.
 	Warning string
 }
@@ -58,6 +57,7 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	if s.mtu == 0 {
 		s.mtu = defaultMTU()
 	}
+	s.mtu -= s.room
 	if err := forwarding(s.ranges); err != nil {
 		return State{}, err
 	}
@@ -68,17 +68,9 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	for _, r := range s.ranges {
 		st.Gateways = append(st.Gateways, lease.Gateway(r))
 	}
-	// Under the book's lock, so that no plugin opens a port between reading the leases and writing the table.
-	err = s.store.Change(func(b *lease.Book) error {
-		for _, l := range append([]lease.Lease(nil), b.Leases...) {
-			if ns.IsNSorErr(l.Netns) != nil {
-				b.Drop(l.Container, l.Interface)
-				st.Freed++
-			}
-		}
-		return nft(ctx, ruleset(s, b.Leases))
-	})
-	if err != nil {
+	// Under the book's lock, so that no plugin opens a port between reading the leases and writing the table. Who is gone only the runtime knows, which
+	// may not have started: that is the audit's.
+	if err = s.store.Change(func(b *lease.Book) error { return nft(ctx, ruleset(s, b.Leases)) }); err != nil {
 		return State{}, err
 	}
 	if why := dropsForwarded(ctx); why != "" {
@@ -101,11 +93,30 @@ func leaveOld(s settings) error {
 		return err
 	}
 	for _, l := range book.Leases {
-		if ns.IsNSorErr(l.Netns) == nil {
+		if _, noLink := netlink.LinkByName(l.Link); ns.IsNSorErr(l.Netns) == nil || noLink == nil { // a namespace may be seen by the runtime alone, the link is here
 			return fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge and --pod-cidr as they were, or end all Pods with `gantry clean`", l.Who(), old.Bridge, old.Ranges)
 		}
 	}
 	return removeBridge(old.Bridge)
+}
+
+// ClusterOf are the ranges of all nodes' Pods that the network was made with; none when it was made for one node.
+func ClusterOf(c Config) ([]netip.Prefix, error) {
+	s, err := c.settings()
+	if err != nil {
+		return nil, err
+	}
+	made, err := configured(filepath.Join(s.confDir, confName), s.id)
+	return made.Cluster, err
+}
+
+// Foreign returns the CNI configuration that somebody else put where c's would be; empty when there is none.
+func Foreign(c Config) (string, error) {
+	s, err := c.settings()
+	if err != nil {
+		return "", err
+	}
+	return foreignConf(s.confDir)
 }
 
 // foreignConf returns the first CNI configuration that is not ours.
@@ -129,6 +140,9 @@ type Plugin struct {
 	Ranges []netip.Prefix `json:"ranges"`
 	Leases string         `json:"leases"` // directory of the address book
 	MTU    int            `json:"mtu"`
+	Gate   string         `json:"gate,omitempty"` // socket that is told of a Pod's address before the Pod may run
+	// Cluster are the ranges of all nodes' Pods.
+	Cluster []netip.Prefix `json:"cluster,omitempty"`
 }
 
 // Name is the instance's network name, under which libcni caches results in /var/lib/cni/results.
@@ -139,7 +153,7 @@ func writeConf(s settings, file string) error {
 		Type         string          `json:"type"`
 		Capabilities map[string]bool `json:"capabilities"`
 		Plugin
-	}{PluginType, map[string]bool{"portMappings": true}, Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu}}
+	}{PluginType, map[string]bool{"portMappings": true, "bandwidth": true}, Plugin{s.id, s.bridge, s.ranges, s.store.Dir, s.mtu, s.gate, s.cluster}}
 	raw, err := json.MarshalIndent(map[string]any{"cniVersion": "1.1.0", "name": Name(s.id), "plugins": []any{plugin}}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)

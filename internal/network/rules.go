@@ -21,6 +21,7 @@ func ruleset(s settings, leases []lease.Lease) string {
 	line("table %s {", table)
 	for _, f := range families(s.ranges) {
 		line("\tmap ports%s { type inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType)
+		line("\tset hairpin%s { type %s . %s; }", f.suffix, f.addrType, f.addrType)
 		line("\tmap hostports%s { type %s . inet_proto . inet_service : %s . inet_service; }", f.suffix, f.addrType, f.addrType)
 	}
 	line("\tchain prerouting {\n\t\ttype nat hook prerouting priority dstnat;\n\t\tfib daddr type local jump hostports\n\t}")
@@ -33,14 +34,25 @@ func ruleset(s settings, leases []lease.Lease) string {
 	line("\t}")
 	line("\tchain postrouting {\n\t\ttype nat hook postrouting priority srcnat;")
 	for _, f := range families(s.ranges) {
+		near := f.pods
+		for _, c := range s.cluster {
+			if c.Addr().Is4() == near.Addr().Is4() {
+				near = c
+			}
+		}
 		line("\t\tct status dnat oifname %q %s saddr %s masquerade comment \"a host port asked for on the host itself\"", s.bridge, f.ip, f.loopback)
-		line("\t\tct status dnat %s saddr %s %s daddr %s masquerade comment \"a Pod's host port asked for by a Pod\"", f.ip, f.pods, f.ip, f.pods)
-		line("\t\t%s saddr %s %s daddr != { %s, %s } masquerade comment \"Pods to the world\"", f.ip, f.pods, f.ip, f.pods, f.multicast)
+		line("\t\tct status dnat %s saddr . %s daddr @hairpin%s masquerade comment \"a Pod's host port asked for by the Pod itself\"", f.ip, f.ip, f.suffix)
+		line("\t\t%s saddr %s %s daddr != { %s, %s } masquerade comment \"Pods to the world\"", f.ip, f.pods, f.ip, near, f.multicast)
 	}
 	line("\t}")
 	// route_localnet, which host ports on 127.0.0.1 need, would otherwise let a Pod reach what listens on the host's loopback alone.
 	line("\tchain guard {\n\t\ttype filter hook prerouting priority raw;")
 	line("\t\tiifname %q ip daddr 127.0.0.0/8 drop", s.bridge)
+	// Pods of one bridge talk through the host, so that what was translated on its way there is translated back. A redirect would tell them the
+	// straight way.
+	line("\t}\n\tchain straight {\n\t\ttype filter hook output priority filter;")
+	line("\t\toifname %q icmp type redirect drop", s.bridge)
+	line("\t\toifname %q icmpv6 type nd-redirect drop", s.bridge)
 	line("\t}\n}")
 	for _, l := range leases {
 		b.WriteString(openPorts(s.id, l))
@@ -69,7 +81,10 @@ func families(ranges []netip.Prefix) []family {
 func openPorts(id string, l lease.Lease) string {
 	var b strings.Builder
 	for _, e := range elements(l) {
-		fmt.Fprintf(&b, "add element inet %s %s { %s : %s }\n", Table(id), e.set, e.key, e.value)
+		if e.value != "" {
+			e.value = " : " + e.value
+		}
+		fmt.Fprintf(&b, "add element inet %s %s { %s%s }\n", Table(id), e.set, e.key, e.value)
 	}
 	return b.String()
 }
@@ -84,10 +99,20 @@ func closePorts(id string, l lease.Lease) string {
 	return b.String()
 }
 
-type element struct{ set, key, value string }
+type element struct{ set, key, value string } // sets have no value
 
 func elements(l lease.Lease) []element {
 	var out []element
+	for _, ip := range l.IPs {
+		if len(l.Ports) == 0 {
+			break
+		}
+		set := "hairpin6"
+		if ip.Is4() {
+			set = "hairpin4"
+		}
+		out = append(out, element{set, fmt.Sprintf("%s . %s", ip, ip), ""})
+	}
 	for _, p := range l.Ports {
 		for _, ip := range l.IPs {
 			suffix := "6"

@@ -18,6 +18,9 @@ type leaf struct {
 	ips     []net.IP
 }
 
+// NetworkUser is who the network agents of nodes are that join: the ClusterRole gantry:network says what they may see.
+const NetworkUser = "gantry-network"
+
 func client(name, user string, groups ...string) leaf {
 	return leaf{name: name, subject: pkix.Name{CommonName: user, Organization: groups}, usage: x509.ExtKeyUsageClientAuth}
 }
@@ -33,6 +36,8 @@ func leaves(o Options) []leaf {
 		client("admin", "kubernetes-admin", "system:masters"),
 		client("scheduler", "system:kube-scheduler"),
 		client("controller-manager", "system:kube-controller-manager"),
+		client("network", NetworkUser),
+		client("proxy", "system:kube-proxy"),
 		client("kubelet-client", node, "system:nodes"),
 		{
 			name: "kubelet", subject: pkix.Name{CommonName: node, Organization: []string{"system:nodes"}},

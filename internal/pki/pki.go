@@ -37,6 +37,8 @@ type Files struct {
 	Admin             Pair
 	Scheduler         Pair
 	ControllerManager Pair
+	Network           Pair // network agents of nodes that join
+	Proxy             Pair // Service proxies of nodes that join
 	Node              Pair // the kubelet towards the API server
 	NodeServing       Pair // the kubelet's own port
 	FrontProxyClient  Pair // the API server towards aggregated API servers
@@ -90,7 +92,7 @@ func files(dir string) *Files {
 	}
 	return &Files{
 		Dir: dir, CA: at("ca"), FrontProxyCA: at("front-proxy-ca"), APIServer: at("apiserver"), KubeletClient: at("apiserver-kubelet-client"),
-		Admin: at("admin"), Scheduler: at("scheduler"), ControllerManager: at("controller-manager"), Node: at("kubelet-client"),
+		Admin: at("admin"), Scheduler: at("scheduler"), ControllerManager: at("controller-manager"), Network: at("network"), Proxy: at("proxy"), Node: at("kubelet-client"),
 		NodeServing: at("kubelet"), FrontProxyClient: at("front-proxy-client"),
 		ServiceAccount: Pair{Cert: filepath.Join(dir, "sa.pub"), Key: filepath.Join(dir, "sa.key")},
 	}

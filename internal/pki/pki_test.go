@@ -44,7 +44,7 @@ func cert(t *testing.T, path string) *x509.Certificate {
 func (f *Files) all() map[string]Pair {
 	return map[string]Pair{
 		"apiserver": f.APIServer, "apiserver-kubelet-client": f.KubeletClient, "admin": f.Admin, "scheduler": f.Scheduler,
-		"controller-manager": f.ControllerManager, "kubelet-client": f.Node, "kubelet": f.NodeServing, "front-proxy-client": f.FrontProxyClient,
+		"controller-manager": f.ControllerManager, "network": f.Network, "proxy": f.Proxy, "kubelet-client": f.Node, "kubelet": f.NodeServing, "front-proxy-client": f.FrontProxyClient,
 	}
 }
 
@@ -55,6 +55,7 @@ func TestEveryCertificateIsSignedByItsAuthorityAndNamesItsHolder(t *testing.T) {
 	who := map[string][]string{
 		"apiserver": {"kube-apiserver"}, "apiserver-kubelet-client": {"kube-apiserver-kubelet-client"},
 		"admin": {"kubernetes-admin", "system:masters"}, "scheduler": {"system:kube-scheduler"},
+		"network": {"gantry-network"}, "proxy": {"system:kube-proxy"},
 		"controller-manager": {"system:kube-controller-manager"}, "kubelet-client": {"system:node:n1", "system:nodes"},
 		"kubelet": {"system:node:n1", "system:nodes"}, "front-proxy-client": {"front-proxy-client"},
 	}
@@ -98,8 +99,8 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 22 {
-		t.Errorf("%d files, want 22: %v", len(entries), entries)
+	if len(entries) != 26 {
+		t.Errorf("%d files, want 26: %v", len(entries), entries)
 	}
 	for _, e := range entries {
 		if info, _ := e.Info(); info.Mode().Perm() != 0o600 {
@@ -125,12 +126,12 @@ func TestRenewal(t *testing.T) {
 	}{
 		{"nothing changed", options(start.Add(200 * day)), nil},
 		{"a third of the life left", options(start.Add(250 * day)), []string{
-			"admin", "apiserver", "apiserver-kubelet-client", "controller-manager", "front-proxy-client", "kubelet", "kubelet-client", "scheduler",
+			"admin", "apiserver", "apiserver-kubelet-client", "controller-manager", "front-proxy-client", "kubelet", "kubelet-client", "network", "proxy", "scheduler",
 		}},
 		{"service range moved", later, []string{"apiserver"}},
 		{"node renamed", renamed, []string{"apiserver", "kubelet", "kubelet-client"}},
 		{"authority aging", options(start.Add(2600 * day)), []string{
-			"admin", "apiserver", "apiserver-kubelet-client", "ca", "controller-manager", "front-proxy-ca", "front-proxy-client", "kubelet", "kubelet-client", "scheduler",
+			"admin", "apiserver", "apiserver-kubelet-client", "ca", "controller-manager", "front-proxy-ca", "front-proxy-client", "kubelet", "kubelet-client", "network", "proxy", "scheduler",
 		}},
 	}
 	for _, c := range cases {

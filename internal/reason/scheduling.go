@@ -22,5 +22,7 @@ const (
 	VolumeTaken       Code = "VolumeTaken"       // another Pod has the volume and it cannot be shared
 	TooManyVolumes    Code = "TooManyVolumes"    // the node's limit of attached volumes is reached
 	FeatureMissing    Code = "FeatureMissing"    // the node's kubelet does not declare a feature that the Pod needs
+	NoDevices         Code = "NoDevices"         // not enough free devices of a class for a resource claim
+	DevicesElsewhere  Code = "DevicesElsewhere"  // a claim's devices cannot be reached from the node
 	Gated             Code = "Gated"             // scheduling gates are left
 )

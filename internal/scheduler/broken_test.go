@@ -74,6 +74,7 @@ func (b *bad) PreBind(_ context.Context, _ framework.CycleState, p *v1.Pod, _ st
 }
 
 func TestAPluginThatMisbehavesIsNamedAndHurtsNobodyElse(t *testing.T) {
+	t.Parallel()
 	const hung = `plugin "Bad" has not returned within 50ms`
 	const fell = `plugin "Bad" panicked: out of cheese`
 	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Bad}]}}\n"), "Bad")

@@ -11,6 +11,9 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/bind"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
 // customWait is how long scheduling waits for custom resources to be listed at the start. Their definition may be missing: plugins see nothing of them then.
@@ -19,6 +22,8 @@ const customWait = 3 * time.Second
 // customResources are the informers of resources whose events plugins register for as "plural.version.group".
 type customResources struct {
 	factory dynamicinformer.DynamicSharedInformerFactory // nil: there is no client
+	client  dynamic.Interface
+	pods    cache.SharedIndexInformer
 	seen    map[schema.GroupVersionResource]bool
 	synced  *[]cache.InformerSynced
 }
@@ -33,7 +38,7 @@ func newCustomResources(o Options) (customResources, error) {
 		}
 	}
 	if client != nil {
-		c.factory = dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+		c.factory, c.client, c.pods = dynamicinformer.NewDynamicSharedInformerFactory(client, 0), client, o.Informers.Core().V1().Pods().Informer()
 	}
 	return c, nil
 }
@@ -67,6 +72,10 @@ func (c customResources) watch(gvr schema.GroupVersionResource, changed func(bef
 func (c customResources) start(ctx context.Context) {
 	if c.factory == nil || len(c.seen) == 0 {
 		return
+	}
+	if c.seen[coscheduling.PodGroups] {
+		keeper := bind.NewGroupKeeper(c.client, c.factory.ForResource(coscheduling.PodGroups).Informer(), c.pods)
+		go keeper.Run(ctx)
 	}
 	c.factory.Start(ctx.Done())
 	wait, cancel := context.WithTimeout(ctx, customWait)

@@ -40,6 +40,10 @@ func (a *attempt) time(point string) func() {
 // schedule runs one scheduling cycle and, when it finds a node, starts the binding cycle beside the next.
 func (s *Scheduler) schedule(ctx context.Context, e *queue.Entry) {
 	p := e.Pod()
+	if s.gangs.of(p) != "" {
+		s.scheduleGang(ctx, e)
+		return
+	}
 	a := &attempt{Entry: e, profile: s.profiles[p.Spec.SchedulerName], state: glue.NewState(), began: time.Now(), points: map[string]journal.Took{}}
 	a.state.Measured = s.measured()
 	logger := klog.FromContext(ctx).WithValues("pod", klog.KObj(p))
@@ -66,13 +70,29 @@ func (s *Scheduler) schedule(ctx context.Context, e *queue.Entry) {
 	}
 	next, lead := a.ruling.RunnerUp, a.ruling.Lead
 	a.ruling = nil // its memory is the next cycle's
+	s.commit(ctx, a, c, journal.Bound{Node: c.Node, Next: next, Lead: lead})
+}
+
+// commit carries the choice out beside the next cycles.
+func (s *Scheduler) commit(ctx context.Context, a *attempt, c glue.Cycle, f journal.Bound) {
+	if !s.straight(ctx, a, c, f) {
+		s.theLongWay(ctx, a, c, f)
+	}
+}
+
+// theLongWay goes through all points with a goroutine that waits where there is something to wait for.
+func (s *Scheduler) theLongWay(ctx context.Context, a *attempt, c glue.Cycle, f journal.Bound) {
 	s.beside("binding")(func() {
-		s.statuses.Settle(ctx, p.UID)
+		s.statuses.Settle(ctx, c.Pod.UID)
+		if a.profile.Lingers(ctx, c) {
+			s.statuses.Expect(ctx, c.Pod, c.Node)
+		}
 		if f := s.binder.Commit(ctx, a.profile, c); f != nil {
 			s.unbound(ctx, a, c, f)
 			return
 		}
-		s.bound(ctx, a, c, journal.Bound{Node: c.Node, Next: next, Lead: lead, Took: journal.Took(time.Since(a.Arrived))})
+		f.Took = journal.Took(time.Since(a.Arrived))
+		s.bound(ctx, a, c, f)
 	})
 }
 
@@ -99,6 +119,9 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 		Pod: a.Pod(), World: world, Judges: a.profile.Judges, State: a.state, Each: a.profile.Handle.Each,
 		Sample: s.sample(a.profile), Pick: s.pick.IntN, Time: a.time, Boards: &s.boards,
 	}
+	if a.state.Measured {
+		in.Clock = s.meter.clock()
+	}
 	if all := a.profile.Handle.ExtendersFor(a.Pod()); len(all) > 0 {
 		in.Second = all
 	}
@@ -112,6 +135,7 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 		a.endedAt, a.endedBy = a.last, a.ruling.End.Code()
 	}
 	s.meter.ruled(journal.Took(time.Since(a.began)))
+	s.meter.asked.count(a.profile.Judges, a.ruling)
 	a.fact = a.ruling.Fact()
 	a.fact.Attempt, a.fact.Points, a.fact.Took = a.Attempts, a.points, journal.Took(time.Since(a.began))
 	record()
@@ -166,13 +190,16 @@ func (s *Scheduler) report(logger klog.Logger, a *attempt) {
 func (s *Scheduler) bound(ctx context.Context, a *attempt, c glue.Cycle, f journal.Bound) {
 	klog.FromContext(ctx).V(2).Info("Successfully bound pod to node", "pod", klog.KObj(c.Pod), "node", c.Node, "evaluatedNodes", a.fact.Visited, "feasibleNodes", a.fact.Feasible)
 	s.Journal.Put(ref(c.Pod), f)
-	a.profile.Handle.EventRecorder().Eventf(c.Pod, nil, v1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", c.Pod.Namespace, c.Pod.Name, c.Node)
+	s.quick.Scheduled(ctx, a.profile.Name, c, func() {
+		a.profile.Handle.EventRecorder().Eventf(c.Pod, nil, v1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", c.Pod.Namespace, c.Pod.Name, c.Node)
+	})
 	s.meter.attempt(a, "scheduled")
 	s.meter.placed(a)
 }
 
 // unplaced sees what PostFilter plugins can do for a Pod that fits nowhere and puts it back.
 func (s *Scheduler) unplaced(ctx context.Context, a *attempt) {
+	s.flush() // preemption may take long
 	r := a.ruling
 	out := outcome{status: r.End, rejectors: r.Rejectors, pending: r.Pending}
 	if !r.Failed() && r.Nodes() > 0 && a.profile.HasPostFilter() {

@@ -73,6 +73,7 @@ func withExtenders(t *testing.T, text string) func(*Options) {
 }
 
 func TestExtendersHaveTheirSay(t *testing.T) {
+	t.Parallel()
 	var c *cluster
 	var asked atomic.Int64
 	url := program(t, &c, &asked)
@@ -90,6 +91,7 @@ func TestExtendersHaveTheirSay(t *testing.T) {
 }
 
 func TestExtendersAreAskedAboutWhatTheyManage(t *testing.T) {
+	t.Parallel()
 	var c *cluster
 	var asked atomic.Int64
 	url := program(t, &c, &asked)
@@ -108,6 +110,7 @@ func TestExtendersAreAskedAboutWhatTheyManage(t *testing.T) {
 }
 
 func TestAnExtenderThatIsAway(t *testing.T) {
+	t.Parallel()
 	away := "- {urlPrefix: 'http://127.0.0.1:1/x', filterVerb: filter"
 	c := start(t, withExtenders(t, away+", ignorable: true}\n"), aNode("n1", "4"))
 	c.create(aPod("web", "1"))

@@ -35,6 +35,14 @@ func (s *Scheduler) unbound(ctx context.Context, a *attempt, c glue.Cycle, f *bi
 	if ctx.Err() != nil {
 		return // shutting down: the next scheduler finds the Pod as it was
 	}
+	s.Journal.Put(ref(c.Pod), journal.BindFailed{Node: c.Node, Point: f.Point, Plugin: f.Status.Plugin(), Error: f.Status.Message()})
+	out := rejection(f)
+	out.nominate = new("") // it is not going to be bound there, as upstream says too
+	s.failed(ctx, a, out)
+}
+
+// rejection is the outcome of a node that did not get its Pod.
+func rejection(f *bind.Failure) outcome {
 	out := outcome{status: f.Status, message: f.Status.Message(), rejectors: sets.Set[string]{}, pending: sets.Set[string]{}}
 	if f.Rejected() {
 		if f.Status.Code() == framework.Pending {
@@ -44,8 +52,7 @@ func (s *Scheduler) unbound(ctx context.Context, a *attempt, c glue.Cycle, f *bi
 		}
 		out.message = "0/1 nodes are available: " + place.CountReasons([]*framework.Status{f.Status}, nil, 0)[0] + "."
 	}
-	s.Journal.Put(ref(c.Pod), journal.BindFailed{Node: c.Node, Point: f.Point, Plugin: f.Status.Plugin(), Error: f.Status.Message()})
-	s.failed(ctx, a, out)
+	return out
 }
 
 // failed puts a Pod back into the queue and tells why: event, condition, log.

@@ -143,6 +143,7 @@ func with(t *testing.T, e *everywhere, extra string) func(*Options) {
 
 // row: SCH-04, SCH-15, SCH-16, SCH-26
 func TestPointsRunInTheirOrder(t *testing.T) {
+	t.Parallel()
 	e := &everywhere{}
 	c := start(t, with(t, e, "  pluginConfig: [{name: Everywhere, args: {x: 1}}]\n"), aNode("n1", "4"), aNode("n22", "4"))
 	c.create(aPod("web", "1"))
@@ -171,6 +172,7 @@ func TestPointsRunInTheirOrder(t *testing.T) {
 
 // row: SCH-05, SCH-08
 func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
+	t.Parallel()
 	e := &everywhere{filter: framework.Unschedulable}
 	c := start(t, with(t, e, ""), aNode("n1", "4"))
 	c.create(aPod("web", "1"))
@@ -182,6 +184,7 @@ func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 
 // row: SCH-10, SCH-12
 func TestPermitMakesAPodWait(t *testing.T) {
+	t.Parallel()
 	e := &everywhere{permit: func() (*framework.Status, time.Duration) { return framework.NewStatus(framework.Wait), time.Minute }}
 	c := start(t, with(t, e, ""), aNode("n1", "1"))
 	c.create(aPod("web", "1"))
@@ -205,6 +208,7 @@ func TestPermitMakesAPodWait(t *testing.T) {
 
 // row: SCH-10, SCH-13
 func TestPermitTimeIsOver(t *testing.T) {
+	t.Parallel()
 	e := &everywhere{permit: func() (*framework.Status, time.Duration) {
 		return framework.NewStatus(framework.Wait), 10 * time.Millisecond
 	}}
@@ -218,6 +222,7 @@ func TestPermitTimeIsOver(t *testing.T) {
 
 // row: SCH-21
 func TestEachProfileHasItsPlugins(t *testing.T) {
+	t.Parallel()
 	cfg, err := config.Load([]byte(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -257,6 +262,7 @@ profiles:
 }
 
 func TestUnknownPluginIsAnError(t *testing.T) {
+	t.Parallel()
 	_, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: CapacityScheduling}]}}\n"))
 	if err == nil || !strings.Contains(err.Error(), `profiles[0].plugins.multiPoint.enabled[0].name: Not found: "CapacityScheduling"`) {
 		t.Errorf("got %v", err)
@@ -265,6 +271,7 @@ func TestUnknownPluginIsAnError(t *testing.T) {
 
 // row: SCO-17, SCO-18, SCO-19, BND-16
 func TestLogTellsTheScoreboard(t *testing.T) {
+	t.Parallel()
 	for _, verbosity := range []int{2, 4} {
 		var mu sync.Mutex
 		var lines []string
@@ -317,6 +324,7 @@ func checkTotals(t *testing.T, log string) {
 
 // row: SCH-11
 func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
 	c.create(aPod("web", "2"))
 	c.refused("web", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")

@@ -90,6 +90,24 @@ func TestAGangIsBoundTogether(t *testing.T) {
 	}
 	c.create(aPod("web", "1"))
 	c.bound("web")
+	c.groupSays("Scheduled", 3)
+}
+
+// groupSays waits for the PodGroup's status.
+func (c *cluster) groupSays(phase string, scheduled int64) {
+	c.t.Helper()
+	var status map[string]any
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		g, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(), "train", metav1.GetOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		status, _, _ = unstructured.NestedMap(g.Object, "status")
+		if status["phase"] == phase && status["scheduled"] == scheduled {
+			return
+		}
+	}
+	c.t.Fatalf("the group says %v, want %s with %d", status, phase, scheduled)
 }
 
 // row: SCH-20, SCH-23

@@ -22,6 +22,12 @@ func (s *Scheduler) watch() error {
 	if err := s.observe(core.Pods().Informer(), s.podChanged); err != nil {
 		return err
 	}
+	if err := s.watchDevices(); err != nil {
+		return err
+	}
+	if err := s.watchGangs(); err != nil {
+		return err
+	}
 	others := map[framework.EventResource]func() cache.SharedIndexInformer{
 		framework.PersistentVolume:      func() cache.SharedIndexInformer { return core.PersistentVolumes().Informer() },
 		framework.PersistentVolumeClaim: func() cache.SharedIndexInformer { return core.PersistentVolumeClaims().Informer() },
@@ -155,6 +161,7 @@ func (s *Scheduler) podChanged(before, after any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	s.gangs.follow(was, is, to)
 	if from == wanting && to != wanting {
 		s.leaves(was, to)
 	}
@@ -164,11 +171,11 @@ func (s *Scheduler) podChanged(before, after any) {
 	}
 	switch {
 	case to == wanting:
-		if is.Status.NominatedNodeName != "" || s.nominated.Of(is.UID) != "" {
-			info, _ := snapshot.NewPodInfo(is)
-			s.nominated.Update(was, info)
-		}
 		if !s.world.Assumed(is.UID) { // else it is being bound, and what changed is our own doing
+			if is.Status.NominatedNodeName != "" || s.nominated.Of(is.UID) != "" {
+				info, _ := snapshot.NewPodInfo(is)
+				s.nominated.Update(was, info)
+			}
 			s.tell(s.queue.Update(was, is, now))
 			if was == nil {
 				s.happened(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, nil, is)

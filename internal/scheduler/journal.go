@@ -4,7 +4,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -27,6 +29,12 @@ func queued(m queue.Move) journal.Queued {
 		f.Object = "node/" + o.Name
 	case *v1.Pod:
 		f.Object = "pod/" + pod.Key(o)
+	case *resourceapi.ResourceClaim:
+		f.Object = "resourceclaim/" + o.Namespace + "/" + o.Name
+	case *resourceapi.ResourceSlice:
+		f.Object = "resourceslice/" + o.Name
+	case *resourceapi.DeviceClass:
+		f.Object = "deviceclass/" + o.Name
 	}
 	return f
 }
@@ -40,6 +48,12 @@ func (s *Scheduler) recording(a *attempt, in *place.In) (done func()) {
 	namespaces, err := s.Informers.Core().V1().Namespaces().Lister().List(labels.Everything())
 	if err == nil { // from memory it does not fail
 		t.Namespaces = namespaces
+	}
+	if m := s.gear.manager; m != nil {
+		t.Devices, err = replay.DevicesFor(in.Pod, m)
+		if err != nil {
+			klog.Background().Error(err, "The decision is recorded without its devices", "pod", klog.KObj(in.Pod))
+		}
 	}
 	if in.Nominated != nil {
 		promised := map[string][]framework.PodInfo{}

@@ -24,6 +24,7 @@ func (l ledger) Assume(p *v1.Pod, node string) error {
 		return err
 	}
 	l.nominated.Drop(p.UID) // it counts as standing there now
+	l.gangs.assume(p, true)
 	return nil
 }
 
@@ -35,7 +36,22 @@ func (l ledger) Forget(p *v1.Pod) {
 		return
 	}
 	l.world.Forget(p.UID)
+	l.gangs.assume(p, false)
 	l.happened(framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}, p, nil)
+}
+
+// standing gives a Pod as it stands on a node by now; mu is held.
+func (s *Scheduler) standing(uid types.UID) *v1.Pod {
+	p, _ := s.world.Pod(uid)
+	return p
+}
+
+// Release gives it back when it was only thought of.
+func (l ledger) Release(p *v1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.world.Forget(p.UID)
+	l.gangs.assume(p, false)
 }
 
 // decided ends a Pod's flight before it is bound: events need not be kept for it, a failed bind retries anyway.

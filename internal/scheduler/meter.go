@@ -20,6 +20,8 @@ type meter struct {
 	took     durations
 	cluster  clusterMeter
 	work     workMeter
+	asked    askedMeter
+	group    groupMeter
 	last     struct {
 		count queue.Count
 		cache [3]int
@@ -51,7 +53,7 @@ type clusterMeter struct {
 
 const subsystem = "scheduler"
 
-func newMeter(r metrics.KubeRegistry) *meter {
+func newMeter(r metrics.KubeRegistry, workloads bool) *meter {
 	if r == nil {
 		r = metrics.NewKubeRegistry()
 	}
@@ -59,25 +61,27 @@ func newMeter(r metrics.KubeRegistry) *meter {
 		waiting:  gauge("pending_pods", "Pending Pods by queue: active, backoff, unschedulable, gated.", metrics.STABLE, "queue"),
 		incoming: counter("queue_incoming_pods_total", "Pods added to scheduling queues by event and queue.", "queue", "event"),
 		attempts: counter("schedule_attempts_total", "Attempts to schedule Pods by result: scheduled, unschedulable, error.", "result", "profile"),
-		points:   histogram("framework_extension_point_duration_seconds", "Duration of all plugins of an extension point.", metrics.ExponentialBuckets(0.0001, 2, 12), "extension_point", "status", "profile"),
+		points:   rated(&metrics.HistogramOpts{Name: "framework_extension_point_duration_seconds", Help: "Duration of all plugins of an extension point.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 12), StabilityLevel: metrics.STABLE}, "extension_point", "status", "profile"),
 		took: durations{
-			attempt:   histogram("scheduling_attempt_duration_seconds", "Duration of an attempt: scheduling and binding.", metrics.ExponentialBuckets(0.0001, 2, 18), "result", "profile"),
-			algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "scheduling_algorithm_duration_seconds", Help: "Duration of finding a node.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 18)}),
-			sli:       histogram("pod_scheduling_sli_duration_seconds", "Time from a Pod's first entry into the queue, gates aside, to its binding.", metrics.ExponentialBuckets(0.01, 2, 20), "attempts"),
-			permit:    histogram("permit_wait_duration_seconds", "Time Pods waited on Permit.", metrics.ExponentialBuckets(0.001, 2, 15), "result"),
-			plugin:    histogram("plugin_execution_duration_seconds", "Duration of a plugin at an extension point that runs once per Pod.", metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "extension_point", "status"),
+			attempt:   rated(&metrics.HistogramOpts{Name: "scheduling_attempt_duration_seconds", Help: "Duration of an attempt: scheduling and binding.", Buckets: attemptBuckets(), StabilityLevel: metrics.STABLE}, "result", "profile"),
+			algorithm: metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "scheduling_algorithm_duration_seconds", Help: "Duration of finding a node.", Buckets: attemptBuckets(), StabilityLevel: metrics.BETA}),
+			sli:       rated(&metrics.HistogramOpts{Name: "pod_scheduling_sli_duration_seconds", Help: "Time from a Pod's first entry into the queue, gates aside, to its binding.", Buckets: metrics.ExponentialBuckets(0.01, 2, 20), StabilityLevel: metrics.BETA}, "attempts"),
+			permit:    rated(&metrics.HistogramOpts{Name: "permit_wait_duration_seconds", Help: "Time Pods waited on Permit.", Buckets: metrics.ExponentialBuckets(0.001, 2, 15), StabilityLevel: metrics.BETA}, "result"),
+			plugin:    rated(&metrics.HistogramOpts{Name: "plugin_execution_duration_seconds", Help: "Duration of a plugin at an extension point, in one cycle of ten. At Filter and Score it is that of one node, or of all nodes judged at once from columns.", Buckets: metrics.ExponentialBuckets(0.00001, 1.5, 20), StabilityLevel: metrics.BETA}, "plugin", "extension_point", "status"),
 			tries:     metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_attempts", Help: "Attempts until a Pod was scheduled.", Buckets: metrics.ExponentialBuckets(1, 2, 5), StabilityLevel: metrics.STABLE}),
 		},
 		cluster: clusterMeter{
 			victims:       metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "preemption_victims", Help: "Number of victims of a preemption.", Buckets: metrics.ExponentialBuckets(1, 2, 7), StabilityLevel: metrics.STABLE}),
 			preempts:      metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "preemption_attempts_total", Help: "Preemptions in the cluster.", StabilityLevel: metrics.STABLE}),
 			cache:         gauge("cache_size", "Nodes, Pods and assumed Pods the scheduler knows.", metrics.ALPHA, "type"),
-			unschedulable: gauge("unschedulable_pods", "Unschedulable Pods by the plugin that refused them.", metrics.ALPHA, "plugin", "profile"),
+			unschedulable: gauge("unschedulable_pods", "Unschedulable Pods by the plugin that refused them.", metrics.BETA, "plugin", "profile"),
 			percent:       gantryGauge("percentage_of_nodes_to_score", "Percentage of nodes looked for in force; 0 is the adaptive sample of kube-scheduler.", "profile"),
 			lastEvent:     gantryGauge("informer_last_event_timestamp_seconds", "When the informer last told of a change: how fresh the scheduler's view is.", "resource"),
 		},
 	}
 	m.work = newWorkMeter(r)
+	m.asked = newAskedMeter(r)
+	m.group = newGroupMeter(r, workloads)
 	r.MustRegister(m.waiting, m.incoming, m.attempts, m.points, m.took.attempt, m.took.algorithm, m.took.sli, m.took.permit, m.took.plugin, m.took.tries,
 		m.cluster.victims, m.cluster.preempts, m.cluster.cache, m.cluster.unschedulable, m.cluster.percent, m.cluster.lastEvent)
 	return m
@@ -96,7 +100,12 @@ func counter(name, help string, labels ...string) *metrics.CounterVec {
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
-	return metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels)
+	return rated(&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels...)
+}
+
+func rated(o *metrics.HistogramOpts, labels ...string) *metrics.HistogramVec {
+	o.Subsystem = subsystem
+	return metrics.NewHistogramVec(o, labels)
 }
 
 // pending sets the gauges of the queue; it is called at every turn of the loop.
@@ -128,6 +137,7 @@ func (m *meter) begin(profiles map[string]place.Sample) {
 	for _, what := range []string{"nodes", "pods", "assumed_pods"} {
 		m.cluster.cache.WithLabelValues(what).Set(0)
 	}
+	m.entities(nil)
 	for name, s := range profiles {
 		m.cluster.percent.WithLabelValues(name).Set(float64(max(s.Percent, 0)))
 	}
@@ -173,8 +183,15 @@ func (m *meter) attempt(a *attempt, result string) {
 func (m *meter) ruled(took journal.Took) { m.took.algorithm.Observe(time.Duration(took).Seconds()) }
 
 func (m *meter) placed(a *attempt) {
-	m.took.sli.WithLabelValues(strconv.Itoa(min(a.Attempts, 16))).Observe(time.Since(a.Arrived).Seconds())
+	attempts := "15+" // upstream's label for all beyond
+	if a.Attempts < 15 {
+		attempts = strconv.Itoa(a.Attempts)
+	}
+	m.took.sli.WithLabelValues(attempts).Observe(time.Since(a.Arrived).Seconds())
 	m.took.tries.Observe(float64(a.Attempts))
+	if a.Flushed {
+		m.work.flushed.Inc()
+	}
 }
 
 func (m *meter) preempted(victims int) {

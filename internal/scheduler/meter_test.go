@@ -1,14 +1,16 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"k8s.io/component-base/metrics"
 )
 
-// row: OPS-12
+// row: OPS-12, SCH-29
 func TestMetricsCountAttemptsAndQueues(t *testing.T) {
+	t.Parallel()
 	r := metrics.NewKubeRegistry()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "1"))
 	c.create(aPod("fits", "1"))
@@ -37,9 +39,56 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
 	}
+	asked := map[string]float64{ // both attempts ask filters; a single node is not scored
+		"scheduler_plugin_evaluation_total/NodeResourcesFit": 4, "scheduler_plugin_evaluation_total/ImageLocality": 0, "scheduler_plugin_evaluation_total/NodeName": 2,
+	}
+	for k, v := range asked {
+		if got[k] != v {
+			t.Errorf("%s is %v, want %v", k, got[k], v)
+		}
+	}
+	for k, v := range map[string]float64{"scheduler_queue_incoming_entities_total/pod": 3, "scheduler_queued_entities/podgroup": 0} {
+		if got[k] != v {
+			t.Errorf("%s is %v, want %v", k, got[k], v)
+		}
+	}
 	for _, name := range []string{"scheduler_scheduling_attempt_duration_seconds", "scheduler_framework_extension_point_duration_seconds", "scheduler_pod_scheduling_sli_duration_seconds"} {
 		if got[name] == 0 {
 			t.Errorf("%s observed nothing", name)
+		}
+	}
+}
+
+// TestPluginsAreTimedOneByOne looks for every point at which plugins judge nodes, in a cycle from memory and in one where a plugin is asked node by node.
+func TestPluginsAreTimedOneByOne(t *testing.T) {
+	t.Parallel()
+	r := metrics.NewKubeRegistry()
+	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "100"), aNode("n2", "100"))
+	for i := range 2 * measuredEvery {
+		name := fmt.Sprintf("p%d", i)
+		c.create(aPod(name, "1"))
+		c.bound(name)
+	}
+	seen := map[[2]string]uint64{}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "scheduler_plugin_execution_duration_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			seen[[2]string{labels["extension_point"], labels["plugin"]}] += m.GetHistogram().GetSampleCount()
+		}
+	}
+	for _, want := range [][2]string{{"PreFilter", "VolumeRestrictions"}, {"Filter", "NodeResourcesFit"}, {"Score", "NodeResourcesFit"}, {"Bind", "DefaultBinder"}} {
+		if seen[want] == 0 {
+			t.Errorf("%s of %s was not timed: %v", want[0], want[1], seen)
 		}
 	}
 }

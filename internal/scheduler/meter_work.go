@@ -10,6 +10,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 )
 
@@ -32,11 +33,11 @@ func newWorkMeter(r metrics.KubeRegistry) workMeter {
 		return metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
 	}
 	w := workMeter{
-		goroutines: gauge("goroutines", "Running goroutines by the work they do: binding, preemption.", metrics.ALPHA, "operation"),
+		goroutines: gauge("goroutines", "Running goroutines by the work they do: binding, preemption.", metrics.BETA, "operation"),
 		events:     histogram("event_handling_duration_seconds", "Time to take in a change of an object, waking Pods included.", metrics.ExponentialBuckets(0.0001, 2, 12), "event"),
-		inflight:   gauge("inflight_events", "Events kept for Pods that are being scheduled, by kind; PodPop are those Pods.", metrics.ALPHA, "event"),
+		inflight:   gauge("inflight_events", "Events kept for Pods that are being scheduled, by kind; PodPopped are those Pods.", metrics.ALPHA, "event"),
 		flushed:    metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "pod_scheduled_after_flush_total", Help: "Pods scheduled after the flush of the unschedulable ones, not an event, had woken them: an event that should have is missing.", StabilityLevel: metrics.ALPHA}),
-		hints:      histogram("queueing_hint_execution_duration_seconds", "Duration of a plugin's judgement whether an event helps a Pod.", metrics.ExponentialBuckets(0.00001, 2, 12), "plugin", "event", "hint"),
+		hints:      histogram("queueing_hint_execution_duration_seconds", "Duration of a plugin's judgement whether an event helps a Pod.", metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "event", "hint"),
 		evictions:  histogram("preemption_goroutines_duration_seconds", "Time to make the victims of a preemption leave.", metrics.ExponentialBuckets(0.01, 2, 20), "result"),
 		evicted:    alphaCounter("preemption_goroutines_execution_total", "Preemptions carried out beside the cycles.", "result"),
 	}
@@ -103,6 +104,16 @@ func (m *meter) span(s glue.Span) {
 		m.took.plugin.WithLabelValues(s.Plugin, s.Point, s.Code.String()).Observe(s.Took.Seconds())
 	default:
 		m.points.WithLabelValues(s.Point, s.Code.String(), s.Profile).Observe(s.Took.Seconds())
+	}
+}
+
+// clock times plugins one by one while they judge nodes, for the cycles that are measured. A plugin that judges many nodes at once, from columns, is timed once for all.
+func (m *meter) clock() place.Clock {
+	return func(plugin, point string) func(*framework.Status) {
+		began := time.Now()
+		return func(s *framework.Status) {
+			m.took.plugin.WithLabelValues(plugin, point, s.Code().String()).Observe(time.Since(began).Seconds())
+		}
 	}
 }
 

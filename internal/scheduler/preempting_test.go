@@ -67,6 +67,7 @@ func (p slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 //
 // row: BND-12
 func TestVictimsLeaveBesideTheCycles(t *testing.T) {
+	t.Parallel()
 	goOn := make(chan struct{})
 	r := metrics.NewKubeRegistry()
 	c := start(t, func(o *Options) {
@@ -101,6 +102,7 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 
 // A victim that cannot be deleted: the preemptor is tried again and succeeds in the end.
 func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	clientset := fake.NewClientset(aNode("n1", "1"), aPod("low", "1", onNode("n1", 1)))
 	refusals := make(chan struct{}, 2)
 	refusals <- struct{}{}
@@ -129,6 +131,7 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 
 // row: BND-10, BND-11
 func TestAVictimsJournalTellsWhy(t *testing.T) {
+	t.Parallel()
 	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default"},
 		Spec: policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
 	labelled := func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} }
@@ -154,6 +157,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 
 // A Pod of lower priority that was promised the node loses the promise.
 func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
+	t.Parallel()
 	slow := func(p *v1.Pod) { p.Finalizers = []string{"test/stays"} }
 	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1), slow))
 	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil }) // asked to go, and still there
@@ -162,4 +166,40 @@ func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
 	c.create(aPod("high", "1", urgent))
 	c.await("high", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
 	c.await("middle", "without promise", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "" })
+}
+
+// A victim with two seconds to end: the preemptor is bound when it is gone, and not before.
+//
+// row: BND-13
+func TestAPreemptorWaitsForAGracefulEnd(t *testing.T) {
+	t.Parallel()
+	const grace = 2 * time.Second
+	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1)))
+	gone := make(chan time.Time, 1)
+	pods := v1.SchemeGroupVersion.WithResource("pods")
+	c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { // as a kubelet ends it
+		name := a.(clienttesting.DeleteAction).GetName()
+		obj, err := c.Tracker().Get(pods, "default", name)
+		if err != nil {
+			return true, nil, err
+		}
+		leaving := obj.(*v1.Pod).DeepCopy()
+		leaving.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(grace)}
+		time.AfterFunc(grace, func() {
+			gone <- time.Now()
+			if err := c.Tracker().Delete(pods, "default", name); err != nil {
+				t.Error(err)
+			}
+		})
+		return true, nil, c.Tracker().Update(pods, leaving, "default")
+	})
+	asked := time.Now()
+	c.create(aPod("high", "1", urgent))
+	at := c.boundAt("high")
+	if end := <-gone; at.Before(end) {
+		t.Errorf("bound %v before its victim was gone", end.Sub(at))
+	}
+	if took := at.Sub(asked); took < grace || took > grace+3*time.Second {
+		t.Errorf("bound after %v, want about %v", took, grace)
+	}
 }

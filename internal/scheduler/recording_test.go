@@ -35,6 +35,7 @@ func recordedOf(t *testing.T, from <-chan *replay.Decision, name string) *replay
 
 // What the running scheduler records, of Pods that fit, that fit nowhere, and that mount a claim, is decided again alike.
 func TestTheSchedulerRecordsWhatCanBeReplayed(t *testing.T) {
+	t.Parallel()
 	recorded := make(chan *replay.Decision, 1000)
 	c := start(t, func(o *Options) { o.Record = func(d *replay.Decision) { recorded <- d } }, aNode("n1", "4"), aNode("n2", "4"), aNode("n3", "1"))
 	mounts := aPod("mounts", "1")

@@ -30,7 +30,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
+	"github.com/gantry-project/gantry/internal/scheduler/post"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
@@ -39,12 +41,16 @@ import (
 // bindingsPerWorker is how many bindings may be written at once for each worker that judges (parallelism in the configuration).
 const bindingsPerWorker = 6
 
+// parting is how long events that are under way may take when the scheduler ends.
+const parting = 2 * time.Second
+
 // patience is how long a plugin that is not built in may take, unless Options say otherwise.
 const patience = 30 * time.Second
 
 // Options are what a scheduler is made from.
 type Options struct {
 	Client      kubernetes.Interface
+	Post        *post.Poster                                // for bindings and their events; nil: Client writes them
 	KubeConfig  *rest.Config                                // for plugins that make their own clients; may be nil
 	Informers   informers.SharedInformerFactory             // nil: its own; Run starts it
 	Dynamic     dynamic.Interface                           // for custom resources; nil: made from KubeConfig, none without
@@ -56,6 +62,7 @@ type Options struct {
 	Patience    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
 	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
 	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
+	Workloads   bool                                        // the gate GenericWorkload: Pods of a PodGroup are scheduled together
 	Record      func(*replay.Decision)                      // is given every ruling with all it was made from, which costs more than the ruling; nil: nobody
 }
 
@@ -70,6 +77,7 @@ type Scheduler struct {
 	pods     corelisters.PodLister
 	intake
 	events  events.EventBroadcaster
+	quick   bind.Quick
 	meter   *meter
 	bell    chan struct{} // capacity one: something may be in the queue
 	binding sync.WaitGroup
@@ -82,6 +90,8 @@ type intake struct {
 	synced []cache.InformerSynced
 	custom customResources
 	listed atomic.Bool
+	gangs  *gangs
+	*gear
 }
 
 // cycle is what only the scheduling goroutine touches.
@@ -91,7 +101,14 @@ type cycle struct {
 	startsAt int
 	flushed  time.Time
 	cycles   int
-	configs  map[string]json.RawMessage // of profiles, as decisions are recorded with; empty without Record
+	offers
+	configs map[string]json.RawMessage // of profiles, as decisions are recorded with; empty without Record
+}
+
+// offers are bindings that have not left.
+type offers struct {
+	offered   int
+	offeredAt time.Time // the first of them
 }
 
 // desk is what rulings work with. After one that broke or never ended, the next gets a new one.
@@ -125,6 +142,13 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	gangs, err := newGangs(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Workloads {
+		config.EnablePlugin(o.Config, gangscheduling.Name)
+	}
 	if o.Patience == 0 {
 		o.Patience = patience
 	}
@@ -134,12 +158,13 @@ func New(o Options) (*Scheduler, error) {
 	s := &Scheduler{
 		Options: o, profiles: map[string]*glue.Profile{}, current: &glue.Current{}, waiting: glue.NewWaiting(), bell: make(chan struct{}, 1),
 		events: events.NewBroadcaster(&events.EventSinkImpl{Interface: o.Client.EventsV1()}),
-		pods:   o.Informers.Core().V1().Pods().Lister(),
-		intake: intake{custom: custom},
+		pods:   o.Informers.Core().V1().Pods().Lister(), quick: bind.NewQuick(o.Post),
+		intake: intake{custom: custom, gangs: gangs, gear: &gear{}},
 		cycle:  cycle{desk: &desk{pick: rand.New(rand.NewPCG(o.Seed, 0))}, configs: map[string]json.RawMessage{}},
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
-	s.meter = newMeter(o.Metrics)
+	s.current.Standing = s.standing
+	s.meter = newMeter(o.Metrics, o.Workloads)
 	if o.ShadowCheck {
 		s.shadow = newShadow(o.Metrics)
 	}
@@ -154,6 +179,7 @@ func New(o Options) (*Scheduler, error) {
 	samples := map[string]place.Sample{}
 	for name, p := range s.profiles {
 		samples[name] = s.sample(p)
+		s.meter.asked.seats(p.Judges)
 	}
 	s.meter.begin(samples)
 	return s, nil
@@ -161,7 +187,13 @@ func New(o Options) (*Scheduler, error) {
 
 func (s *Scheduler) makeProfiles() error {
 	recorders := map[string]events.EventRecorderLogger{}
+	shared, err := s.gear.open(s.Options, func(profile string) events.EventRecorderLogger { return recorders[profile] })
+	if err != nil {
+		return err
+	}
+	shared.Groups, s.current.Groups = s.gangs.groups(), s.gangs.groups()
 	deps := glue.Deps{
+		Shared: shared,
 		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current, Limit: s.Patience,
 		Recorder:  func(profile string) events.EventRecorderLogger { return recorders[profile] },
 		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
@@ -169,11 +201,10 @@ func (s *Scheduler) makeProfiles() error {
 		SelectorOf: newOwners(s.Informers).selectorOf,
 		Told:       glue.Told{Parked: s.parked, Preempting: s.preempting, Preempted: s.preempted, Evicted: s.meter.evicted, Took: s.meter.span, Go: s.beside("preemption")},
 	}
-	var err error
 	if deps.Extenders, err = extend.NewAll(s.Config.Extenders); err != nil {
 		return err
 	}
-	factories := bind.Factories(s.Plugins)
+	factories := bind.Factories(s.Plugins, s.quick)
 	hints := map[string][]queue.Hint{}
 	orders := map[string]queue.Order{}
 	for i := range s.Config.Profiles {
@@ -226,6 +257,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("scheduler: recording events: %w", err)
 	}
 	defer s.events.Shutdown()
+	defer s.gear.stop()
 	s.Informers.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil // ended before it began
@@ -238,14 +270,26 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	var writer sync.WaitGroup
 	writer.Go(func() { s.statuses.Run(ctx) })
+	if s.gangs != nil {
+		writer.Go(func() { s.gangs.statuses.Run(ctx) })
+	}
 	defer writer.Wait()
+	defer s.lastWords(ctx)
 	defer s.binding.Wait()
+	defer s.flush() // what the last cycle offered
 	for ctx.Err() == nil {
 		if e := s.next(ctx); e != nil {
 			s.schedule(ctx, e)
 		}
 	}
 	return nil
+}
+
+// lastWords lets events be written that are under way when the scheduler ends.
+func (s *Scheduler) lastWords(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	defer cancel()
+	s.quick.Close(ctx)
 }
 
 // next waits for a Pod to schedule; nil when ctx ended or it should be called again.
@@ -258,6 +302,7 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 		s.meter.knows(s.world.Count())
 		s.meter.refusals(s.queue.Refused())
 		s.meter.noted(s.queue.InFlightEvents())
+		s.meter.entities(s.queue.Entities(s.gangs.names()))
 	}
 	e := s.queue.Pop(now)
 	var wake time.Time
@@ -267,8 +312,10 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 	s.meter.pending(s.queue.Count())
 	s.mu.Unlock()
 	if e != nil {
+		s.lateOffer(now)
 		return e
 	}
+	s.flush()
 	var timer <-chan time.Time
 	if !wake.IsZero() {
 		t := time.NewTimer(time.Until(wake))
@@ -286,6 +333,7 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 
 // tell writes moves to the journal and rings the bell; mu is held.
 func (s *Scheduler) tell(moves []queue.Move) {
+	s.meter.came(moves, func(m queue.Move) string { return s.gangs.of(m.Entry.Pod()) })
 	for _, m := range moves {
 		s.Journal.Put(ref(m.Entry.Pod()), queued(m))
 		if m.Ignored {

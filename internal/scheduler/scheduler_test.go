@@ -226,6 +226,7 @@ const preemptionEnd = " no new claims to deallocate, preemption: "
 
 // row: BND-01, SCH-01
 func TestBindsWithOnePost(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("web", "1"))
 	if got := c.bound("web"); got != "n1" {
@@ -251,6 +252,7 @@ func TestBindsWithOnePost(t *testing.T) {
 
 // row: FIL-23, FIL-24, FIL-25, SCH-08, SCH-30
 func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
+	t.Parallel()
 	full := aPod("full", "4", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
 	tainted := aNode("n2", "4", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}} })
 	c := start(t, nil, aNode("n1", "4"), tainted, full)
@@ -282,6 +284,7 @@ func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 
 // row: SCH-33
 func TestGatedPodWaitsForItsGates(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("gated", "1", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}} }))
 	c.create(aPod("after", "1"))
@@ -301,6 +304,7 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 
 // row: SCH-13, SCH-09
 func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
 	c.failBind = 1
 	c.create(aPod("web", "1")) // the node has room for one: the retry fits only if the first claim was taken back
@@ -318,6 +322,7 @@ func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
 
 // row: BND-10, BND-11, BND-12, BND-14, BND-15
 func TestPreemptsTheLeastImportant(t *testing.T) {
+	t.Parallel()
 	on := func(node string, priority int32) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
 	}
@@ -346,6 +351,7 @@ func TestPreemptsTheLeastImportant(t *testing.T) {
 }
 
 func TestPreemptionPolicyNever(t *testing.T) {
+	t.Parallel()
 	low := aPod("low", "2", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
 	c := start(t, nil, aNode("n1", "2"), low)
 	never := v1.PreemptNever
@@ -354,6 +360,7 @@ func TestPreemptionPolicyNever(t *testing.T) {
 }
 
 func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil)
 	c.create(aPod("web", "1"))
 	c.refused("web", "no nodes available to schedule pods")
@@ -364,6 +371,7 @@ func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
 }
 
 func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "someone-else" }))
 	c.create(aPod("mine", "1"))
@@ -375,6 +383,7 @@ func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
 
 // row: SCH-12
 func TestManyPodsNeverOvercommitANode(t *testing.T) {
+	t.Parallel()
 	c := start(t, nil, aNode("n1", "2"), aNode("n2", "3"))
 	for i := range 8 {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1"))

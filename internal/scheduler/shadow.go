@@ -46,7 +46,7 @@ func (s *Scheduler) one(ctx context.Context, in place.In) *place.Ruling {
 	}
 	quick := place.One(ctx, in)
 	again := in
-	again.Memory, again.Boards, again.State, again.Time = nil, nil, glue.NewState(), nil
+	again.Memory, again.Boards, again.State, again.Time, again.Clock = nil, nil, glue.NewState(), nil, nil
 	again.Pick = func(n int) int { return min(picked, n-1) }
 	plain := place.One(ctx, again)
 	s.shadow.checks.Inc()

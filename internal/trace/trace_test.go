@@ -41,6 +41,7 @@ func aLife(uid string, start time.Time) []journal.Entry {
 	}
 }
 
+// row: OPS-13
 func TestStoryOfALife(t *testing.T) {
 	lives := Lives(aLife("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 	if len(lives) != 1 {

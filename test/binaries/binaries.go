@@ -34,8 +34,34 @@ func Gantry(t testing.TB) string {
 	return file
 }
 
+// Beside is build/bin: where runc, the shim, the pause program and the CNI plugin are for a gantry that was built elsewhere.
+func Beside() string { return filepath.Join(Root(), "build/bin") }
+
 // Root is the top of the source tree.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Programs is the directory of gantry and of all that real containers need beside it: GANTRY_BIN when it is set, else what `make build` made. The test is
+// skipped without root, with GANTRY_NO_CONTAINERS set, or when one of them is missing.
+func Programs(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
+		t.Skip("runs real containers: needs root, and GANTRY_NO_CONTAINERS unset")
+	}
+	dir := os.Getenv("GANTRY_BIN")
+	if dir == "" {
+		dir = Beside()
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gantry", "runc", "containerd-shim-runc-v2", "pause", "cni/gantry-cni"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Skipf("needs %s: run `make build` first", filepath.Join(dir, name))
+		}
+	}
+	return dir
 }

@@ -55,6 +55,7 @@ func TestExamples(t *testing.T) {
 		{"E-17 readiness gate", exampleReadinessGate},
 		{"E-18 simple Pod", exampleSimplePod},
 		{"E-19 Job", exampleJob},
+		// row: ISE-17
 		{"E-20 to E-22 init containers", exampleInitContainers},
 		{"Deployment", exampleDeployment},
 		{"exec, attach, port-forward", exampleStreams},
@@ -183,6 +184,13 @@ func exampleInitContainers(c *cluster) {
 	}
 	if out := c.apply(exampleE22); out != "service/myservice created\nservice/mydb created\n" {
 		c.t.Errorf("kubectl apply printed %q", out)
+	}
+	c.eventually(time.Minute, "both names are found, and the app runs", func() (string, bool) {
+		out := c.kubectl("get", "pod", "myapp-pod")
+		return out, regexp.MustCompile(`myapp-pod +1/1 +Running +0`).MatchString(out)
+	})
+	if out := c.kubectl("logs", "myapp-pod", "-c", "myapp-container"); out != "The app is running!\n" {
+		c.t.Errorf("the app says %q", out)
 	}
 	c.kubectl("delete", "pod", "myapp-pod", "--grace-period=1")
 	c.kubectl("delete", "service", "myservice", "mydb")

@@ -62,8 +62,11 @@ func (w *world) settled(ctx context.Context) {
 			w.t.Errorf("an acknowledged write is lost: %v", err)
 		}
 	}
-	boxes, err := w.cri.Runtime().ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
-	w.must(err)
+	var boxes []*runtimeapi.PodSandbox
+	w.must(instance.Poll(ctx, 50*time.Millisecond, func() (err error) { // the runtime itself may be on its way back
+		boxes, err = w.cri.Runtime().ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+		return err
+	}))
 	names := map[string]int{}
 	for _, b := range boxes {
 		if names[b.Metadata.Name]++; names[b.Metadata.Name] > 1 {

@@ -161,8 +161,8 @@ func (w *world) play(seed uint64, r *rand.Rand) {
 	w.say("--- seed %d", seed)
 	at := r.IntN(steps - 2)
 	for n := range steps {
-		switch {
-		case n == at || n == steps-1:
+		switch n {
+		case at, steps - 1:
 			f := faults[r.IntN(len(faults))]
 			f.do(w, r)
 		default:

@@ -53,6 +53,11 @@ func Redis() (v1.Image, error) {
 	})
 }
 
+// Etcd is Debian's etcd as the command.
+func Etcd() (v1.Image, error) {
+	return debian("etcd", []string{"etcd-server", "libc6"}, nil, v1.Config{Cmd: []string{"etcd"}, Env: []string{path}})
+}
+
 // debian makes an image of packages and of Busybox, which gives it a shell. The packages are only unpacked, nothing is installed here.
 func debian(name string, packages []string, extra []File, config v1.Config) (v1.Image, error) {
 	shell, err := busybox()

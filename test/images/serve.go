@@ -32,6 +32,7 @@ func Standard() map[string]Make {
 		"docker.io/library/nginx:1.14.2":                   Nginx,
 		"docker.io/library/nginx:latest":                   Nginx,
 		"docker.io/library/redis:latest":                   Redis,
+		"registry.k8s.io/etcd:3.5.13-0":                    Etcd,
 		"registry.k8s.io/e2e-test-images/agnhost:2.63":     Agnhost,
 		"registry.k8s.io/e2e-test-images/busybox:1.36.1-1": Busybox,
 		"registry.example/busybox:1.37":                    Busybox,

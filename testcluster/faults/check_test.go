@@ -89,6 +89,8 @@ func (w *world) settled() {
 			w.t.Errorf("%s was container %s, is %+v", name, id, st)
 		}
 	}
+	ctx, done := w.ctx() // the first one's time went with the waiting
+	defer done()
 	for _, name := range w.kept {
 		if _, err := w.c.Client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
 			w.t.Errorf("an acknowledged write is lost: %v", err)

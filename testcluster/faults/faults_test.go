@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -30,14 +31,21 @@ func TestRandomFaults(t *testing.T) {
 	}
 	t.Logf("seeds %d to %d", first, first+uint64(*schedules)-1)
 	for done := 0; done < *schedules && !t.Failed(); done += perCluster {
-		w := newWorld(t)
-		for i := range min(perCluster, *schedules-done) {
-			s, begun := first+uint64(done+i), time.Now()
-			if w.play(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
-				t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules 1 -seed %d\n%s\n%s", s, s, w.tale(), w.c.Dump())
-			}
-			t.Logf("seed %d took %s", s, time.Since(begun).Round(time.Millisecond))
-		}
-		w.end()
+		from := first + uint64(done)
+		// A subtest, so that its cluster ends before the next one begins: sixty of them at once leave no time for anybody.
+		t.Run(fmt.Sprintf("from seed %d", from), func(t *testing.T) { playFrom(t, from, min(perCluster, *schedules-done)) })
 	}
+}
+
+// playFrom plays n schedules in one cluster.
+func playFrom(t *testing.T, from uint64, n int) {
+	w := newWorld(t)
+	for i := range n {
+		s, begun := from+uint64(i), time.Now()
+		if w.play(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
+			t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules 1 -seed %d\n%s\n%s", s, s, w.tale(), w.c.Dump())
+		}
+		t.Logf("seed %d took %s", s, time.Since(begun).Round(time.Millisecond))
+	}
+	w.end()
 }

@@ -43,6 +43,7 @@ func Plugins(o Options) []Plugin {
 		{"RuntimeClass", plain(runtimeclass.New)},
 		{"CertificateApproval", plain(certificates.NewApproval)},
 		{"CertificateSigning", plain(certificates.NewSigning)},
+		{"ClusterTrustBundleAttest", plain(certificates.NewAttest)},
 		{"CertificateSubjectRestriction", plain(certificates.NewSubject)},
 		{"DefaultIngressClass", plain(ingressclass.New)},
 		{"PodTopologyLabels", plain(topologylabels.New)},

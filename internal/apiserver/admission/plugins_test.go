@@ -609,7 +609,7 @@ func TestPluginsKeepUpstreamsNamesAndStorageProtectionIsAWish(t *testing.T) {
 	for _, p := range own.Plugins(own.Options{}) {
 		names = append(names, p.Name)
 	}
-	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass PodTopologyLabels ResourceQuota"
+	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass PodTopologyLabels ResourceQuota"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("plugins %s", got)
 	}

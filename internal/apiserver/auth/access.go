@@ -134,7 +134,14 @@ func (s *stack) access() (*apiserver.Access, error) {
 			return nil, err
 		}
 		out.Paths = []apiserver.Path{
-			{Path: token.ConfigPath, Handler: http.HandlerFunc(docs.Config)}, {Path: token.JWKSPath, Handler: http.HandlerFunc(docs.Keys)},
+			{Path: token.ConfigPath, Handler: http.HandlerFunc(docs.Config), Doc: &apiserver.PathDoc{
+				Operation: "getServiceAccountIssuerOpenIDConfiguration", Produces: "application/json",
+				Text: "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+			}},
+			{Path: token.JWKSPath, Handler: http.HandlerFunc(docs.Keys), Doc: &apiserver.PathDoc{
+				Operation: "getServiceAccountIssuerOpenIDKeyset", Produces: "application/jwk-set+json",
+				Text: "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+			}},
 		}
 	}
 	s.hooks(out)

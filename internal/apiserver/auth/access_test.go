@@ -457,6 +457,15 @@ func discovery(t *testing.T, s *server) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
+	_, doc := s.ask(t, "GET", "/openapi/v2", "admin-token", "")
+	for _, want := range []string{
+		`"/.well-known/openid-configuration/":{"get":{"description":"get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'"`,
+		`"operationId":"getServiceAccountIssuerOpenIDKeyset"`,
+	} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("the OpenAPI document lacks %s", want)
+		}
+	}
 }
 
 // hostile sends what no client would.

@@ -23,6 +23,7 @@ import (
 	own "github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/oidc"
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
+	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
 )
 
 // tokenMemory is how long a token that was found good is taken without looking again. Upstream's figure.
@@ -38,15 +39,15 @@ func (s *stack) authenticate(out *own.Access) error {
 		}
 		out.RequestHeader = frontProxies(ca)
 		c := out.RequestHeader
-		all = append(all, headerrequest.NewDynamicVerifyOptionsSecure(
-			ca.VerifyOptions, c.AllowedClientNames, c.UsernameHeaders, c.UIDHeaders, c.GroupHeaders, c.ExtraHeaderPrefixes))
+		all = append(all, named(headerrequest.NewDynamicVerifyOptionsSecure(
+			ca.VerifyOptions, c.AllowedClientNames, c.UsernameHeaders, c.UIDHeaders, c.GroupHeaders, c.ExtraHeaderPrefixes), c.UsernameHeaders.Value()))
 	}
 	if path := s.deps.Files.ClientCA; path != "" {
 		ca, err := s.authority("client-ca", path)
 		if err != nil {
 			return err
 		}
-		all = append(all, x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion))
+		all = append(all, remember(x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion), ca.VerifyOptions))
 	}
 	tokens, err := s.tokens()
 	if err != nil {
@@ -119,8 +120,8 @@ func (s *stack) anonymous(issuers *oidc.Authenticator) (authenticator.Request, e
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
 // authority follows a file of certificate authorities.
-func (s *stack) authority(purpose, path string) (*dynamiccertificates.DynamicFileCAContent, error) {
-	ca, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, path)
+func (s *stack) authority(purpose, path string) (*keyfile.Authority, error) {
+	ca, err := keyfile.OpenAuthority(purpose, path)
 	if err != nil {
 		return nil, wrap("certificate authority", err)
 	}

@@ -224,7 +224,7 @@ func TestFullStoreSaysSo(t *testing.T) {
 	maps := k.client.CoreV1().ConfigMaps("default")
 	big := strings.Repeat("x", 400<<10)
 	written := 0
-	for ; written < 50; written++ {
+	for ; written < 300; written++ { // etcd looks at the size when it commits: after a hundred writes at the latest
 		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("big-", written)}, Data: map[string]string{"a": big}}, metav1.CreateOptions{})
 		if err != nil {
 			break

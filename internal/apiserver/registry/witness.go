@@ -40,18 +40,28 @@ func (w *witness) GuaranteedUpdate(ctx context.Context, key string, dst runtime.
 	pre *storage.Preconditions, try storage.UpdateFunc, cached runtime.Object) error {
 	var before string
 	var wasDeleting bool
+	var fields []string
 	watch := func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		if p, ok := in.(*corev1.Pod); ok {
-			before, wasDeleting = p.ResourceVersion, p.DeletionTimestamp != nil
+		p, ok := in.(*corev1.Pod)
+		if !ok {
+			return try(in, m)
 		}
-		return try(in, m)
+		before, wasDeleting = p.ResourceVersion, p.DeletionTimestamp != nil
+		was := p.DeepCopy() // try may write into what it gets
+		out, ttl, err := try(in, m)
+		if now, ok := out.(*corev1.Pod); ok && err == nil {
+			fields = changed(was, now)
+		}
+		return out, ttl, err
 	}
 	err := w.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre, watch, cached)
 	p, ok := dst.(*corev1.Pod)
 	if !ok || err != nil || p.ResourceVersion == before {
 		return err // refused, or nothing changed and nothing was written
 	}
-	w.sink.Put(ref(p), w.written(ctx, p))
+	f := w.written(ctx, p)
+	f.Changed = fields
+	w.sink.Put(ref(p), f)
 	if p.DeletionTimestamp != nil && !wasDeleting {
 		w.sink.Put(ref(p), w.deleting(ctx, p))
 	}

@@ -3,6 +3,7 @@ package scheme
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,7 +24,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,38 +34,50 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/scheduling"
 )
 
 // group is a served group version and what registers its types.
 type group struct {
 	gv  schema.GroupVersion
 	add func(*runtime.Scheme) error
+
+	behind bool // a gate: known only when a row is of this version
 }
 
 // groups are the group versions served, in priority order within a group.
 func groups() []group {
 	return []group{
-		{corev1.SchemeGroupVersion, corev1.AddToScheme},
-		{appsv1.SchemeGroupVersion, appsv1.AddToScheme},
-		{batchv1.SchemeGroupVersion, batchv1.AddToScheme},
-		{policyv1.SchemeGroupVersion, policyv1.AddToScheme},
-		{discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme},
-		{coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme},
-		{schedulingv1.SchemeGroupVersion, schedulingv1.AddToScheme},
-		{nodev1.SchemeGroupVersion, nodev1.AddToScheme},
-		{storagev1.SchemeGroupVersion, storagev1.AddToScheme},
-		{rbacv1.SchemeGroupVersion, rbacv1.AddToScheme},
-		{authenticationv1.SchemeGroupVersion, authenticationv1.AddToScheme},
-		{authorizationv1.SchemeGroupVersion, authorizationv1.AddToScheme},
-		{admissionregistrationv1.SchemeGroupVersion, admissionregistrationv1.AddToScheme},
-		{certificatesv1.SchemeGroupVersion, certificatesv1.AddToScheme},
-		{eventsv1.SchemeGroupVersion, eventsv1.AddToScheme},
-		{networkingv1.SchemeGroupVersion, networkingv1.AddToScheme},
-		{autoscalingv2.SchemeGroupVersion, autoscalingv2.AddToScheme},
-		{autoscalingv1.SchemeGroupVersion, autoscalingv1.AddToScheme},
-		{resourcev1.SchemeGroupVersion, resourcev1.AddToScheme},
-		{flowcontrolv1.SchemeGroupVersion, flowcontrolv1.AddToScheme},
+		{gv: corev1.SchemeGroupVersion, add: corev1.AddToScheme},
+		{gv: appsv1.SchemeGroupVersion, add: appsv1.AddToScheme},
+		{gv: batchv1.SchemeGroupVersion, add: batchv1.AddToScheme},
+		{gv: policyv1.SchemeGroupVersion, add: policyv1.AddToScheme},
+		{gv: discoveryv1.SchemeGroupVersion, add: discoveryv1.AddToScheme},
+		{gv: coordinationv1.SchemeGroupVersion, add: coordinationv1.AddToScheme},
+		{gv: schedulingv1.SchemeGroupVersion, add: schedulingv1.AddToScheme},
+		{gv: nodev1.SchemeGroupVersion, add: nodev1.AddToScheme},
+		{gv: storagev1.SchemeGroupVersion, add: storagev1.AddToScheme},
+		{gv: rbacv1.SchemeGroupVersion, add: rbacv1.AddToScheme},
+		{gv: authenticationv1.SchemeGroupVersion, add: authenticationv1.AddToScheme},
+		{gv: authorizationv1.SchemeGroupVersion, add: authorizationv1.AddToScheme},
+		{gv: admissionregistrationv1.SchemeGroupVersion, add: admissionregistrationv1.AddToScheme},
+		{gv: certificatesv1.SchemeGroupVersion, add: certificatesv1.AddToScheme},
+		{gv: eventsv1.SchemeGroupVersion, add: eventsv1.AddToScheme},
+		{gv: networkingv1.SchemeGroupVersion, add: networkingv1.AddToScheme},
+		{gv: autoscalingv2.SchemeGroupVersion, add: autoscalingv2.AddToScheme},
+		{gv: autoscalingv1.SchemeGroupVersion, add: autoscalingv1.AddToScheme},
+		{gv: resourcev1.SchemeGroupVersion, add: resourcev1.AddToScheme},
+		{gv: flowcontrolv1.SchemeGroupVersion, add: flowcontrolv1.AddToScheme},
+		{gv: storagemigrationv1.SchemeGroupVersion, add: storagemigrationv1.AddToScheme},
+		{gv: schedulingv1beta1.SchemeGroupVersion, add: scheduling.AddBeta, behind: true},
 	}
+}
+
+// known are the groups of the rows: those behind a gate only when there is a row.
+func known(kinds []kind.Kind) []group {
+	return slices.DeleteFunc(groups(), func(g group) bool {
+		return g.behind && !slices.ContainsFunc(kinds, func(k kind.Kind) bool { return k.Group == g.gv.Group && k.Version == g.gv.Version })
+	})
 }
 
 // metaPackage holds the types that every group has (ListOptions, WatchEvent, …) and that have hub types of their own.
@@ -80,12 +95,13 @@ type Scheme struct {
 // New makes the scheme for the rows given; more adds types of our own.
 func New(kinds []kind.Kind, more ...func(*runtime.Scheme) error) (*Scheme, error) {
 	s := &Scheme{Scheme: runtime.NewScheme(), Served: runtime.NewScheme()}
-	for _, g := range groups() {
+	served := known(kinds)
+	for _, g := range served {
 		if err := s.add(g); err != nil {
 			return nil, fmt.Errorf("types of %s: %w", g.gv, err)
 		}
 	}
-	for gv, versions := range priorities() {
+	for gv, versions := range priorities(served) {
 		if err := s.SetVersionPriority(versions...); err != nil {
 			return nil, fmt.Errorf("versions of %s: %w", gv, err)
 		}
@@ -139,9 +155,9 @@ func hubIsElsewhere(gv schema.GroupVersion, name string) bool {
 }
 
 // priorities are the versions of each group, preferred first.
-func priorities() map[string][]schema.GroupVersion {
+func priorities(all []group) map[string][]schema.GroupVersion {
 	out := map[string][]schema.GroupVersion{}
-	for _, g := range groups() {
+	for _, g := range all {
 		out[g.gv.Group] = append(out[g.gv.Group], g.gv)
 	}
 	return out

@@ -33,6 +33,11 @@ func start(ctx context.Context, dir string, o Options) (*Store, error) {
 		Transport: storagebackend.TransportConfig{ServerList: []string{"unix://" + socket}},
 		embedded:  e, release: release,
 	}
+	elected, stop := context.WithCancel(ctx)
+	defer stop()
+	if o.Tick == 0 {
+		go lead(elected, e.Server)
+	}
 	select {
 	case <-e.Server.ReadyNotify():
 		return s, nil
@@ -57,11 +62,13 @@ func config(dir, socket string, o Options) *embed.Config {
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	tick := o.Tick
 	if tick == 0 {
-		tick = 40 * time.Millisecond
+		tick = time.Second
 	}
 	c.TickMs, c.ElectionMs = uint(tick.Milliseconds()), uint(5*tick.Milliseconds())
 	c.EnableGRPCGateway = false
-	c.WatchProgressNotifyInterval = 5 * time.Second
+	c.WatchProgressNotifyInterval = 30 * time.Second // who needs to know sooner asks
+	// What is committed to the database file late is in the log, synced, before anybody hears that it was written.
+	c.BackendBatchInterval, c.BackendBatchLimit = time.Second, 100
 	c.UnsafeNoFsync = o.NoFsync
 	// A single member has no slow follower to catch up: keep few raft entries in memory.
 	c.SnapshotCount, c.SnapshotCatchUpEntries = 2000, 200

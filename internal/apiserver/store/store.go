@@ -30,8 +30,8 @@ type Options struct {
 	CAFile, CertFile, KeyFile string
 	// NoFsync lets the embedded etcd skip fsync: a power cut loses acknowledged writes. For tests.
 	NoFsync bool
-	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of them. 0 means 40 ms: half as many wake-ups when idle as
-	// with 20 ms, for the same time to start.
+	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of them. 0 means a second, and that the member is made leader at once: right where a
+	// process has one store.
 	Tick time.Duration
 	// Quota is how large the database of the embedded etcd may become, in bytes, before writes are refused. 0 means 8 GiB, etcd's own advice.
 	Quota int64

@@ -3,11 +3,15 @@ package store
 import (
 	"context"
 	"errors"
+	"expvar"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/raft/v3"
 )
 
 func open(t *testing.T, dir string) *Store {
@@ -49,6 +53,33 @@ func TestEmbedded(t *testing.T) {
 	res, err := c.Get(t.Context(), "k")
 	if err != nil || len(res.Kvs) != 1 || string(res.Kvs[0].Value) != "v" {
 		t.Errorf("after a restart: %v, %v", res, err)
+	}
+}
+
+// The only member leads at once, first and after a restart with a long log, and is not asked before it has applied what it finds there.
+func TestLeadsAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	for round := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		s, err := Open(ctx, Options{Dir: dir, NoFsync: true})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, ok := expvar.Get("raft.status").(expvar.Func).Value().(raft.Status); !ok || status.Lead != status.ID {
+			t.Errorf("start %d: %+v", round, status)
+		}
+		c, err := s.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 500 {
+			if _, err := c.Put(t.Context(), "k", strconv.Itoa(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		s.Close()
 	}
 }
 

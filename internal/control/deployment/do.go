@@ -294,8 +294,8 @@ func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s ap
 	if err != nil {
 		return err
 	}
-	if fresh.UID != d.UID {
-		return nil
+	if fresh.UID != d.UID || !equality.Semantic.DeepEqual(fresh.Status, d.Status) {
+		return nil // another Deployment; or the cache is behind, and what it will tell wakes this one again
 	}
 	fresh.Status = s
 	if revision != "" {

@@ -25,7 +25,7 @@ type controller struct {
 	deps      loop.Deps
 	services  corelisters.ServiceLister
 	pods      corelisters.PodLister
-	endpoints corelisters.EndpointsLister //nolint:staticcheck // the legacy kind is the point
+	endpoints corelisters.EndpointsLister
 	triggers  *util.TriggerTimeTracker
 }
 

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -39,12 +40,14 @@ type controller struct {
 
 	mu     sync.Mutex
 	failed map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
+	freed  map[types.UID]bool   // Pods whose finalizer was lifted and whose change has not been seen yet
+	wrote  map[types.UID]string // by Job: the resource version of the last status written, until the cache has it
 }
 
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
-	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, expect: loop.NewExpectations(), failed: map[string]time.Time{}}
+	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, expect: loop.NewExpectations(), failed: map[string]time.Time{}, freed: map[types.UID]bool{}, wrote: map[types.UID]string{}}
 	loop.IndexByController(pods)
 	c.queue = loop.NewQueue("job", 5, c.sync)
 	c.queue.Watch(jobs.Informer(), c.jobChanged)
@@ -64,11 +67,43 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 		is = was
 	}
 	key := is.Namespace + "/" + is.Name
+	if cur == nil {
+		c.mu.Lock()
+		delete(c.wrote, is.UID)
+		c.mu.Unlock()
+	} else if c.catchesUp(is) {
+		return []string{key} // a look may wait for it
+	}
 	if was != nil && cur != nil && was.Generation == is.Generation && (was.DeletionTimestamp == nil) == (is.DeletionTimestamp == nil) {
 		c.queue.AddAfter(key, gather)
 		return nil
 	}
 	return []string{key}
+}
+
+// behind tells whether a Job from the cache is older than what this controller wrote: ends that were counted and Pods whose finalizer was lifted since then
+// would be taken for none, and their work be done again.
+func (c *controller) behind(j *batchv1.Job) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.wrote[j.UID]
+	if at == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(j.ResourceVersion, at)
+	return err == nil && order < 0
+}
+
+// catchesUp tells whether the cache has just reached what was written.
+func (c *controller) catchesUp(j *batchv1.Job) bool {
+	if c.behind(j) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, waited := c.wrote[j.UID]
+	delete(c.wrote, j.UID)
+	return waited
 }
 
 // podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as somebody may wait for the sum.
@@ -77,6 +112,11 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	c.expect.Note(keys, old, cur)
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
+	if was != nil && (is == nil || !tracked(is)) {
+		c.mu.Lock()
+		delete(c.freed, was.UID)
+		c.mu.Unlock()
+	}
 	if was != nil && is != nil && tracked(was) && !tracked(is) {
 		return keys
 	}
@@ -101,15 +141,32 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil || selector.Empty() || j.Spec.ManagedBy != nil && *j.Spec.ManagedBy != batchv1.JobControllerName {
 		return 0, nil
 	}
+	if c.behind(j) {
+		return 0, nil // its change comes and is looked at
+	}
 	settled := c.expect.Satisfied(key, time.Now())
 	owner := loop.Owner{Object: j, Kind: kind, Selector: selector}
 	pods, err := loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod)
 	if err != nil {
 		return 0, err
 	}
-	p := Next(In{Job: j, Pods: pods, Settled: settled, Failed: c.remember(key, time.Time{}), Now: time.Now()})
+	p := Next(In{Job: j, Pods: c.withoutFreed(pods), Settled: settled, Failed: c.remember(key, time.Time{}), Now: time.Now()})
 	c.remember(key, p.Failed)
 	return p.Again, c.do(ctx, owner, p)
+}
+
+// withoutFreed shows Pods whose finalizer was lifted as they are, though the cache may not have them so yet: those that end together count together.
+func (c *controller) withoutFreed(pods []*corev1.Pod) []*corev1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := slices.Clone(pods)
+	for i, p := range out {
+		if c.freed[p.UID] && tracked(p) {
+			out[i] = p.DeepCopy()
+			out[i].Finalizers = slices.DeleteFunc(out[i].Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+		}
+	}
+	return out
 }
 
 // remember returns the time kept for key and replaces it; the zero time forgets.
@@ -171,9 +228,13 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 	}
 	fresh := j.DeepCopy()
 	fresh.Status = p.Status
-	if _, err := c.deps.Client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{}); err != nil {
+	now, err := c.deps.Client.BatchV1().Jobs(j.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
+	if err != nil {
 		return loop.IgnoreGone(err)
 	}
+	c.mu.Lock()
+	c.wrote[j.UID] = now.ResourceVersion
+	c.mu.Unlock()
 	for _, say := range p.Say {
 		switch {
 		case say.Type == batchv1.JobComplete:
@@ -196,8 +257,15 @@ func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{})
-	return loop.IgnoreGone(err)
+	if _, err = c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		return loop.IgnoreGone(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if raw, there, _ := c.pods.GetStore().GetByKey(p.Namespace + "/" + p.Name); there && raw.(*corev1.Pod).UID == p.UID && tracked(raw.(*corev1.Pod)) {
+		c.freed[p.UID] = true // until the change is seen
+	}
+	return nil
 }
 
 func (c *controller) create(ctx context.Context, o loop.Owner, births []Birth) error {

@@ -26,6 +26,17 @@ type Deps struct {
 	Recorder  record.EventRecorder
 	Journal   journal.Sink
 	RootCA    []byte // PEM that Pods verify the API server with
+	// NodeRanges are the ranges that nodes get parts of.
+	NodeRanges NodeRanges
+	// Quarantine is how long a node must have been missing before its Pods are given up; 0 is upstream's 40 s.
+	Quarantine time.Duration
+}
+
+// NodeRanges say what nodes get for their Pods.
+type NodeRanges struct {
+	Cluster            string // --cluster-cidr; empty: nodes get none
+	MaskIPv4, MaskIPv6 int    // length of a node's part; 0: 24 and 64
+	Services           []string
 }
 
 // Controller is one row of control.All.

@@ -11,6 +11,7 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// row: CTL-15
 func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	h := Listen(Heard{}, "beat-1", true, t0)
 	h = Listen(h, "beat-1", true, t0.Add(30*time.Second)) // the same beat again is no sign of life
@@ -63,5 +64,38 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	got, _ = Taints(n, metav1.NewTime(t0))
 	if diff := cmp.Diff([]string{"dedicated:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"}, keys(got)); diff != "" {
 		t.Fatal(diff)
+	}
+}
+
+// A kubelet that is away for five seconds is not missed: its node stays ready. One that stays away longer than the grace period is: Ready becomes Unknown, and
+// the taints follow.
+//
+// row: KSL-10
+func TestAFlapIsNotSeen(t *testing.T) {
+	const beat = 10 * time.Second // how often a kubelet renews its lease
+	node := func() *corev1.Node {
+		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	}
+	for _, c := range []struct {
+		away time.Duration
+		lost bool
+	}{{5 * time.Second, false}, {30 * time.Second, false}, {Grace + beat, true}} {
+		h, lost := Listen(Heard{}, "1", true, t0), false
+		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
+			silent, _ := Silent(h, t0.Add(at))
+			lost = lost || silent
+		}
+		if lost != c.lost {
+			t.Errorf("away for %s: lost %t", c.away, lost)
+		}
+		if !lost {
+			continue
+		}
+		n := node()
+		n.Status.Conditions, _ = Unknown(n, metav1.NewTime(t0))
+		taints, _ := Taints(n, metav1.NewTime(t0))
+		if n.Status.Conditions[0].Status != corev1.ConditionUnknown || len(taints) != 2 {
+			t.Errorf("a lost node: %+v %+v", n.Status.Conditions, taints)
+		}
 	}
 }

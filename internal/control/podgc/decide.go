@@ -10,8 +10,8 @@ import (
 // Terminated is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
 const Terminated = 12500
 
-// quarantine is how long a node must have been missing before its Pods are given up.
-const quarantine = 40 * time.Second
+// Quarantine is how long a node must have been missing before its Pods are given up.
+const Quarantine = 40 * time.Second
 
 // In is what the collector looks at.
 type In struct {
@@ -20,6 +20,8 @@ type In struct {
 	Missing map[string]time.Time // since when a node that Pods name does not exist
 	Keep    int
 	Now     time.Time
+	// Quarantine of nodes that are missing.
+	Quarantine time.Duration
 }
 
 // Removal is one Pod to remove and why. Fail says that it must be marked Failed first, for whoever counts its end.
@@ -42,7 +44,7 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 				since = in.Now
 			}
 			missing[node] = since
-			if in.Now.Sub(since) >= quarantine {
+			if in.Now.Sub(since) >= in.Quarantine {
 				out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node no longer exists", true})
 				continue
 			}
@@ -57,6 +59,17 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 		}
 	}
 	return append(out, oldest(ended, in.Keep)...), missing
+}
+
+// wait is how long the next look can wait: until a missing node's quarantine ends, at most the usual period.
+func wait(in In, missing map[string]time.Time) time.Duration {
+	next := period
+	for _, since := range missing {
+		if left := since.Add(in.Quarantine).Sub(in.Now); left > 0 {
+			next = min(next, left)
+		}
+	}
+	return next
 }
 
 func outOfService(n *corev1.Node) bool {

@@ -13,12 +13,19 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "gone"}}
-	in := In{Pods: []*corev1.Pod{p}, Now: t0}
+	in := In{Pods: []*corev1.Pod{p}, Now: t0, Quarantine: Quarantine}
 	got, missing := Next(in)
 	if len(got) != 0 || !missing["gone"].Equal(t0) {
 		t.Fatal(got, missing)
 	}
-	in.Missing, in.Now = missing, t0.Add(quarantine)
+	if got := wait(in, missing); got != period {
+		t.Errorf("next look in %s", got)
+	}
+	in.Now = t0.Add(Quarantine - time.Second)
+	if got := wait(in, missing); got != time.Second {
+		t.Errorf("next look in %s", got)
+	}
+	in.Missing, in.Now = missing, t0.Add(Quarantine)
 	if got, _ = Next(in); len(got) != 1 || got[0].Reason != "DeletionByPodGC" || !got[0].Fail {
 		t.Fatal(got)
 	}
@@ -28,6 +35,7 @@ func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	}
 }
 
+// row: CTL-20
 func TestUnplacedAndEndingGoes(t *testing.T) {
 	now := metav1.NewTime(t0)
 	if got, _ := Next(In{Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}}, Now: t0}); len(got) != 1 || got[0].Fail {
@@ -35,6 +43,7 @@ func TestUnplacedAndEndingGoes(t *testing.T) {
 	}
 }
 
+// row: CTL-18
 func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 5 {
@@ -43,5 +52,37 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	got, _ := Next(In{Pods: pods, Keep: 3, Now: t0})
 	if len(got) != 2 || got[0].Pod.Name != "4" || got[1].Pod.Name != "3" {
 		t.Fatal(got)
+	}
+}
+
+// A Pod that is to end on a node which does not come back goes when somebody says so by the taint; not while the node is ready, nor without the wish.
+//
+// row: CTL-21
+func TestEndingPodsOfANodeOutOfServiceGo(t *testing.T) {
+	now := metav1.NewTime(t0)
+	node := func(ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
+	out := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
+	for _, c := range []struct {
+		name   string
+		node   *corev1.Node
+		ending *metav1.Time
+		goes   bool
+	}{
+		{"lost, tainted, ending", node(corev1.ConditionUnknown, out), &now, true},
+		{"not ready, tainted, ending", node(corev1.ConditionFalse, out), &now, true},
+		{"ready", node(corev1.ConditionTrue, out), &now, false},
+		{"no taint", node(corev1.ConditionUnknown), &now, false},
+		{"not ending", node(corev1.ConditionUnknown, out), nil, false},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", DeletionTimestamp: c.ending}, Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		got, _ := Next(In{Pods: []*corev1.Pod{p}, Nodes: map[string]*corev1.Node{"n": c.node}, Now: t0})
+		if (len(got) == 1) != c.goes {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if c.goes && len(got) == 1 && (got[0].Reason != "DeletionByPodGC" || got[0].Message != "PodGC: node has the out-of-service taint" || !got[0].Fail) {
+			t.Errorf("%s: %+v", c.name, got[0])
+		}
 	}
 }

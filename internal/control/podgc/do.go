@@ -4,8 +4,8 @@
 package podgc
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/gantry-project/gantry/internal/control/loop"
@@ -54,7 +53,7 @@ func New(d loop.Deps) loop.Runner {
 }
 
 func (c *controller) sync(ctx context.Context, _ string) (time.Duration, error) {
-	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, Keep: Terminated, Now: time.Now()}
+	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, Keep: Terminated, Now: time.Now(), Quarantine: cmp.Or(c.deps.Quarantine, Quarantine)}
 	var err error
 	if in.Pods, err = c.pods.List(labels.Everything()); err != nil {
 		return 0, err
@@ -73,7 +72,7 @@ func (c *controller) sync(ctx context.Context, _ string) (time.Duration, error) 
 			return 0, err
 		}
 	}
-	return period, nil
+	return wait(in, missing), nil
 }
 
 func (c *controller) remove(ctx context.Context, r Removal) error {
@@ -101,8 +100,5 @@ func (c *controller) fail(ctx context.Context, r Removal) error {
 	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return nil
 	}
-	body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"phase":"Failed","conditions":[{"type":"DisruptionTarget","status":"True","reason":%q,"message":%q,"lastTransitionTime":%q,"observedGeneration":%d}]}}`,
-		p.UID, r.Reason, r.Message, metav1.Now().UTC().Format(time.RFC3339), p.Generation)
-	_, err := c.deps.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
-	return err
+	return loop.Disruption{Reason: r.Reason, Message: r.Message, Failed: true}.Mark(ctx, c.deps.Client, p)
 }

@@ -95,6 +95,12 @@ func Changed(e quota.Evaluator, old, cur runtime.Object) bool {
 	return isPod && is != nil && (was.Spec.ActiveDeadlineSeconds == nil) != (is.Spec.ActiveDeadlineSeconds == nil)
 }
 
+// Lower tells whether less of anything is used than was written.
+func Lower(written, counted corev1.ResourceQuotaStatus) bool {
+	less, _ := quota.LessThanOrEqual(written.Used, counted.Used)
+	return !less
+}
+
 // Equal tells whether writing the status would change nothing.
 func Equal(a, b corev1.ResourceQuotaStatus) bool {
 	return a.Hard != nil && b.Hard != nil && a.Used != nil && quota.Equals(a.Hard, b.Hard) && quota.Equals(a.Used, b.Used)

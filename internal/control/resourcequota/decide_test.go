@@ -102,3 +102,20 @@ func TestOnlyWhatUsesOtherAmountsCountsAnew(t *testing.T) {
 		t.Error("a deadline moves the Pod to another scope")
 	}
 }
+
+func TestLower(t *testing.T) {
+	of := func(pods string) corev1.ResourceQuotaStatus {
+		return corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"pods": resource.MustParse(pods), "services": resource.MustParse("1")}}
+	}
+	for _, c := range []struct {
+		written, counted string
+		lower            bool
+	}{{"2", "1", true}, {"2", "2", false}, {"2", "3", false}} {
+		if got := Lower(of(c.written), of(c.counted)); got != c.lower {
+			t.Errorf("%s written, %s counted: %v", c.written, c.counted, got)
+		}
+	}
+	if Lower(corev1.ResourceQuotaStatus{}, of("1")) {
+		t.Error("nothing was written, and yet less is counted")
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -133,6 +134,9 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	}
 	changed := Uncounted(q)
 	status, failure := Count(In{Quota: q, List: c.list, Now: time.Now()})
+	if Lower(q.Status, status) { // a cache that has not heard yet of what admission counted would let too much in
+		status, failure = Count(In{Quota: q, List: c.live(ctx), Now: time.Now()})
+	}
 	if !Equal(q.Status, status) {
 		q = q.DeepCopy()
 		q.Status = status
@@ -147,6 +151,33 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return settle, nil
 	}
 	return resync, nil
+}
+
+// live gives the objects of a kind as they are stored now; kinds of which only the number counts come from the cache.
+func (c *controller) live(ctx context.Context) func(schema.GroupResource) generic.ListFuncByNamespace {
+	core := c.deps.Client.CoreV1()
+	return func(gr schema.GroupResource) generic.ListFuncByNamespace {
+		var read func(namespace string) (runtime.Object, error)
+		switch gr {
+		case corev1.Resource("pods"):
+			read = func(ns string) (runtime.Object, error) { return core.Pods(ns).List(ctx, metav1.ListOptions{}) }
+		case corev1.Resource("services"):
+			read = func(ns string) (runtime.Object, error) { return core.Services(ns).List(ctx, metav1.ListOptions{}) }
+		case corev1.Resource("persistentvolumeclaims"):
+			read = func(ns string) (runtime.Object, error) {
+				return core.PersistentVolumeClaims(ns).List(ctx, metav1.ListOptions{})
+			}
+		default:
+			return c.list(gr)
+		}
+		return func(namespace string) ([]runtime.Object, error) {
+			all, err := read(namespace)
+			if err != nil {
+				return nil, fmt.Errorf("listing %s: %w", gr, err)
+			}
+			return meta.ExtractList(all)
+		}
+	}
 }
 
 // list gives the objects of a kind from the cache.

@@ -23,7 +23,7 @@ import (
 type controller struct {
 	deps      loop.Deps
 	services  corelisters.ServiceLister
-	endpoints corelisters.EndpointsLister //nolint:staticcheck // the legacy kind is the point
+	endpoints corelisters.EndpointsLister
 	slices    discoverylisters.EndpointSliceLister
 }
 

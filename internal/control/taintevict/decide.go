@@ -1,6 +1,7 @@
 package taintevict
 
 import (
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func leaveAt(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bool) {
 	case *shortest <= 0:
 		return since, true
 	default:
-		return since.Add(time.Duration(*shortest) * time.Second), true
+		return since.Add(time.Duration(min(*shortest, int64(math.MaxInt64/time.Second))) * time.Second), true // 292 years at most: a time.Duration has room for no more
 	}
 }
 

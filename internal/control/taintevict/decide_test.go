@@ -1,6 +1,7 @@
 package taintevict
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// row: CTL-16
 func TestJudge(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	added := metav1.NewTime(t0)
@@ -25,6 +27,7 @@ func TestJudge(t *testing.T) {
 		{"tolerated for ever", []corev1.Taint{taint}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, false, time.Time{}},
 		{"tolerated for 300 s", []corev1.Taint{taint}, []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists, Effect: taint.Effect, TolerationSeconds: seconds(300)}}, true, t0.Add(300 * time.Second)},
 		{"the shortest counts", []corev1.Taint{taint}, []corev1.Toleration{{Operator: corev1.TolerationOpExists, TolerationSeconds: seconds(300)}, {Key: taint.Key, Operator: corev1.TolerationOpExists, TolerationSeconds: seconds(10)}}, true, t0.Add(10 * time.Second)},
+		{"longer than a duration", []corev1.Taint{taint}, []corev1.Toleration{{Operator: corev1.TolerationOpExists, TolerationSeconds: seconds(math.MaxInt64)}}, true, t0.Add(math.MaxInt64 / time.Second * time.Second)},
 		{"zero seconds: at once", []corev1.Taint{taint}, []corev1.Toleration{{Operator: corev1.TolerationOpExists, TolerationSeconds: seconds(0)}}, true, t0},
 		{"NoSchedule drives nobody out", []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}, nil, false, time.Time{}},
 		{"other value", []corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}}, []corev1.Toleration{{Key: "a", Value: "y"}}, true, t0},

@@ -5,15 +5,13 @@ package taintevict
 
 import (
 	"context"
-	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -27,12 +25,15 @@ type controller struct {
 	deps  loop.Deps
 	pods  corelisters.PodLister
 	nodes corelisters.NodeLister
+
+	mu      sync.Mutex
+	planned map[string]bool // Pods that are to leave later, by namespace/name
 }
 
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
 	pods, nodes := d.Informers.Core().V1().Pods(), d.Informers.Core().V1().Nodes()
-	c := &controller{d, pods.Lister(), nodes.Lister()}
+	c := &controller{deps: d, pods: pods.Lister(), nodes: nodes.Lister(), planned: map[string]bool{}}
 	_ = pods.Informer().AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
 	q := loop.NewQueue("taintevict", 4, c.sync)
 	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string {
@@ -67,6 +68,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	ns, name, _ := strings.Cut(key, "/")
 	p, err := c.pods.Pods(ns).Get(name)
 	if err != nil || p.DeletionTimestamp != nil || p.Spec.NodeName == "" {
+		c.plan(key, false)
 		return 0, loop.IgnoreGone(err)
 	}
 	n, err := c.nodes.Get(p.Spec.NodeName)
@@ -75,24 +77,37 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	}
 	now := time.Now()
 	v := Judge(p, n.Spec.Taints, now)
+	wait := v.At.Sub(now)
+	if before := c.plan(key, v.Leave && wait > 0); before && !v.Leave {
+		c.deps.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+p.Namespace+"/"+p.Name)
+		c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
+			journal.Acted{Controller: "taintevict", Action: "lets the Pod stay", Message: "no taint of its node asks it to leave any more"})
+	}
 	if !v.Leave {
 		return 0, nil
 	}
-	if wait := v.At.Sub(now); wait > 0 {
+	if wait > 0 {
 		return wait, nil
 	}
 	return 0, loop.IgnoreGone(c.evict(ctx, p, v))
+}
+
+// plan notes whether a Pod is to leave later, and tells whether it was.
+func (c *controller) plan(pod string, later bool) (before bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.planned[pod]
+	if later {
+		c.planned[pod] = true
+	} else {
+		delete(c.planned, pod)
+	}
+	return before
 }
 
 func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Verdict) error {
 	c.deps.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod "+p.Namespace+"/"+p.Name)
 	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
 		journal.Acted{Controller: "taintevict", Action: "deletes the Pod", Message: "taint " + v.Taint.ToString() + " is not tolerated any longer"})
-	body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager","message":"Taint manager: deleting due to NoExecute taint","lastTransitionTime":%q,"observedGeneration":%d}]}}`,
-		p.UID, metav1.Now().UTC().Format(time.RFC3339), p.Generation)
-	pods := c.deps.Client.CoreV1().Pods(p.Namespace)
-	if _, err := pods.Patch(ctx, p.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status"); err != nil {
-		return err
-	}
-	return pods.Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	return loop.Disruption{Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.deps.Client, p)
 }

@@ -56,10 +56,10 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 		d.Informers.Start(ctx.Done())
 		d.Informers.WaitForCacheSync(ctx.Done())
 		var err error
-		switch s := c.key; {
-		case s == "ns/data":
+		switch s := c.key; s {
+		case "ns/data":
 			_, err = (&claims{d, d.Informers.Core().V1().PersistentVolumeClaims().Lister()}).sync(ctx, s)
-		case s == "v":
+		case "v":
 			_, err = (&volumes{d, d.Informers.Core().V1().PersistentVolumes().Lister()}).sync(ctx, s)
 		default:
 			_, err = (&classes{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(), d.Informers.Core().V1().PersistentVolumeClaims().Lister(), d.Informers.Core().V1().PersistentVolumes().Lister()}).sync(ctx, s)

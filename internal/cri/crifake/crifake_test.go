@@ -378,3 +378,25 @@ func TestPortsOfAPod(t *testing.T) {
 		}
 	})
 }
+
+// A fault of one Pod's pulls leaves other Pods' alone.
+func TestFaultOfOnePodsPull(t *testing.T) {
+	inBubble(t, crifake.Options{}, func(n *node) {
+		if err := n.f.FaultPod("a", "PullImage", "1*error(no route)->ok"); err != nil {
+			t.Fatal(err)
+		}
+		pull := func(pod string) error {
+			_, err := n.c.Images().PullImage(context.Background(), &runtimeapi.ImageSpec{Image: "img:2"}, nil, &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: pod, Namespace: "default", Uid: pod}})
+			return err
+		}
+		if err := pull("b"); err != nil {
+			t.Error(err)
+		}
+		if err := pull("a"); err == nil || !strings.Contains(err.Error(), "no route") {
+			t.Errorf("%v", err)
+		}
+		if err := pull("a"); err != nil {
+			t.Error(err)
+		}
+	})
+}

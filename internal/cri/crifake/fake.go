@@ -23,6 +23,8 @@ type Options struct {
 	Images   []Image      // there from the start
 	// Registry holds what can be pulled. Nil lets every name be pulled.
 	Registry []Image
+	// CgroupDriver is what RuntimeConfig says: cgroupfs when empty, systemd, or "none" for a runtime that does not know the call.
+	CgroupDriver string
 }
 
 // Fake is a running fake runtime. All methods are safe for concurrent use.

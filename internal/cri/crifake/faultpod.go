@@ -33,6 +33,8 @@ func (f *Fake) podOf(req any) string {
 		return r.GetConfig().GetMetadata().GetName()
 	case *runtimeapi.CreateContainerRequest:
 		return r.GetSandboxConfig().GetMetadata().GetName()
+	case *runtimeapi.PullImageRequest:
+		return r.GetSandboxConfig().GetMetadata().GetName()
 	}
 	box := ""
 	if r, ok := req.(interface{ GetPodSandboxId() string }); ok {

@@ -1,6 +1,8 @@
 package crifake
 
 import (
+	"context"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,8 +11,12 @@ import (
 	"sync"
 )
 
-// httpd answers every request with CODE (200) and BODY (ok) until it is stopped.
+// httpd answers every request with CODE (200) and BODY (ok) until it is stopped. With options it is busybox's: -p PORT, -h DIRECTORY whose files it
+// serves, -f for staying in the foreground.
 func httpd(c *command) int {
+	if len(c.args) > 1 && strings.HasPrefix(c.args[1], "-") {
+		return busyboxHttpd(c)
+	}
 	port, code, body := 80, 200, "ok"
 	if len(c.args) > 1 {
 		port, _ = strconv.Atoi(c.args[1])
@@ -21,17 +27,48 @@ func httpd(c *command) int {
 	if len(c.args) > 3 {
 		body = strings.Join(c.args[3:], " ")
 	}
-	l := newConnListener()
-	if err := c.run.p.listen(port, l.take); err != nil {
-		return c.fail(err)
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	srv, err := c.serve(port, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(code)
 		fmt.Fprintln(w, body)
-	})}
-	go srv.Serve(l) //nolint:errcheck // ends with Close
+	}))
+	if err != nil {
+		return c.fail(err)
+	}
 	forever(c)
 	_ = srv.Close()
+	return 0
+}
+
+// serve answers on a port of the Pod.
+func (c *command) serve(port int, h http.Handler) (*http.Server, error) {
+	l := newConnListener()
+	if err := c.run.p.listen(port, l.take); err != nil {
+		return nil, err
+	}
+	srv := &http.Server{Handler: h}
+	go srv.Serve(l) //nolint:errcheck // ends with Close
+	return srv, nil
+}
+
+func busyboxHttpd(c *command) int {
+	f := flag.NewFlagSet("httpd", flag.ContinueOnError)
+	f.SetOutput(c.err)
+	stays := f.Bool("f", false, "")
+	port := f.Int("p", 80, "")
+	dir := f.String("h", c.dir, "")
+	if f.Parse(c.args[1:]) != nil {
+		return 1 // said why
+	}
+	srv, err := c.serve(*port, http.FileServer(http.Dir(c.run.p.hostPath(c.path(*dir)))))
+	if err != nil {
+		return c.fail(err)
+	}
+	if *stays {
+		forever(c)
+		_ = srv.Close()
+		return 0
+	}
+	context.AfterFunc(c.run.p.ctx, func() { _ = srv.Close() }) // a daemon of the container's
 	return 0
 }
 

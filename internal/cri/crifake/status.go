@@ -29,9 +29,16 @@ func (f *Fake) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.S
 	}, nil
 }
 
-// RuntimeConfig says cgroupfs.
+// RuntimeConfig says Options.CgroupDriver.
 func (f *Fake) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
-	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}}, nil
+	driver := runtimeapi.CgroupDriver_CGROUPFS
+	switch f.opts.CgroupDriver {
+	case "systemd":
+		driver = runtimeapi.CgroupDriver_SYSTEMD
+	case "none":
+		return nil, status.Error(codes.Unimplemented, "unknown method RuntimeConfig for service runtime.v1.RuntimeService")
+	}
+	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: driver}}, nil
 }
 
 // UpdateRuntimeConfig is accepted.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
@@ -22,7 +23,9 @@ type In struct {
 	Owner   Owner               // what to edit instead of the Pod; zero: the Pod itself
 	Classes map[string]Priority // priority classes by name, as far as known
 	Most    int                 // remedies wanted; 0 means 6
-	Tries   int                 // rulings allowed; 0 means 400
+	// Without gives the judges as they are when some Pods are gone and their devices are free; nil: as Judges.
+	Without func(gone map[types.UID]bool) *place.Judges
+	Tries   int // rulings allowed; 0 means 400
 }
 
 // Priority is what a class gives a Pod.
@@ -49,6 +52,7 @@ type change struct {
 	cost  float64  // among changes of the same number: lower is nearer
 	pod   func(*v1.Pod)
 	world func(*snapshot.Snapshot) (*snapshot.Snapshot, error)
+	gone  []types.UID // Pods that it ends
 }
 
 // state is the cluster after some changes.
@@ -103,7 +107,11 @@ func (s *search) rule(st state) *place.Ruling {
 		return nil
 	}
 	s.tries++
-	return place.One(s.ctx, place.In{Pod: st.pod, World: st.world, Judges: s.in.Judges})
+	judges := s.in.Judges
+	if gone := st.gone(); len(gone) > 0 && s.in.Without != nil {
+		judges = s.in.Without(gone)
+	}
+	return place.One(s.ctx, place.In{Pod: st.pod, World: st.world, Judges: judges})
 }
 
 // mend tries to make one node take the Pod: it lifts the node's refusal in every way it knows, and goes on with the next refusal.
@@ -131,6 +139,17 @@ func (s *search) mend(st state, refusals []journal.NodeRefusal, node string) {
 			}
 		}
 	}
+}
+
+// gone are the Pods that the changes end.
+func (st state) gone() map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, c := range st.done {
+		for _, uid := range c.gone {
+			out[uid] = true
+		}
+	}
+	return out
 }
 
 func same(a, b journal.NodeRefusal) bool {

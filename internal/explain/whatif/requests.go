@@ -237,6 +237,7 @@ func without(node string, pods ...*v1.Pod) change {
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", name, asks(p)))
 		c.run = append(c.run, fmt.Sprintf("kubectl -n %s delete pod %s", p.Namespace, p.Name))
+		c.gone = append(c.gone, p.UID)
 		if len(p.OwnerReferences) > 0 {
 			c.cost += 0.5
 		}

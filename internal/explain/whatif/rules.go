@@ -25,12 +25,28 @@ var repairs = map[string][]func(state, journal.NodeRefusal) []change{
 	"NodePorts":         {freePort},
 	"PodTopologySpread": {labelForSpread, widenSpread, honorTaints, softenSpread},
 	"InterPodAffinity":  {dropPodAffinity, removeRival},
+	"DynamicResources":  {freeDevices},
 }
 
 func changes(st state, r journal.NodeRefusal) []change {
 	var out []change
 	for _, find := range repairs[r.Plugin] {
 		out = append(out, find(st, r)...)
+	}
+	return out
+}
+
+// freeDevices ends a Pod of the node that has devices.
+func freeDevices(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
+	var out []change
+	for _, i := range n.GetPods() {
+		if p := i.GetPod(); len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil {
+			out = append(out, without(r.Node, p))
+		}
 	}
 	return out
 }

@@ -18,6 +18,7 @@ type In struct {
 	Node           *v1.Node  // nil while the node has no object: checks against it are left out
 	Others         []*v1.Pod // admitted and not ended
 	AppArmor       bool      // the node's kernel enforces AppArmor profiles
+	Features       []string  // what this kubelet declares to do (KEP-5328); nil leaves the check out
 	AllowedSysctls []string  // allowedUnsafeSysctls of the configuration; a trailing * matches any rest
 }
 
@@ -25,7 +26,7 @@ type In struct {
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order.
-var Checks = []Check{sysctls, appArmor, groups, osSelector, osField, resources, nodeName, affinity, ports, taints}
+var Checks = []Check{sysctls, appArmor, groups, osSelector, osField, resources, nodeName, affinity, ports, taints, features}
 
 // Admit asks every check; nil lets the Pod in.
 func Admit(in In) *reason.Refusal {

@@ -133,13 +133,13 @@ func yields(p, by *v1.Pod) bool {
 	return !pod.IsCritical(p) || p.Spec.Priority != nil && by.Spec.Priority != nil && *by.Spec.Priority > *p.Spec.Priority
 }
 
-// nearest takes Pods one by one, each time the one that leaves least missing, the smaller of equals, until nothing is missing.
+// nearest takes Pods one by one, each time the one that leaves least missing, the smaller of equals and the younger of these (upstream: any of them), until nothing is missing.
 func nearest(list []*v1.Pod, missing needs) []*v1.Pod {
 	list = slices.Clone(list)
 	var out []*v1.Pod
 	for len(missing) > 0 && len(list) > 0 {
 		p := slices.MinFunc(list, func(a, b *v1.Pod) int {
-			return cmp.Or(cmp.Compare(missing.distance(a), missing.distance(b)), smaller(a, b), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(missing.distance(a), missing.distance(b)), smaller(a, b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 		})
 		list = slices.DeleteFunc(list, func(x *v1.Pod) bool { return x == p })
 		out, missing = append(out, p), missing.without(p)

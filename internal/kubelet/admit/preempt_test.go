@@ -2,9 +2,11 @@ package admit_test
 
 import (
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
@@ -28,6 +30,12 @@ func standing(name, cpu string, priority int32, guaranteed bool) *v1.Pod {
 
 const critical = 2000001000
 
+// younger is a Pod created after those without a time.
+func younger(p *v1.Pod) *v1.Pod {
+	p.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
+	return p
+}
+
 // Critical Pods make room for themselves with as little harm as possible; texts are upstream's.
 func TestMakeRoom(t *testing.T) {
 	big := node()
@@ -44,6 +52,7 @@ func TestMakeRoom(t *testing.T) {
 		{"no critical Pod, no room", standing("new", "600m", 0, false), []*v1.Pod{standing("a", "1500m", 0, false)}, "", "OutOfcpu",
 			"Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
 		{"one of two equals", standing("new", "600m", critical, false), []*v1.Pod{standing("b", "900m", 0, false), standing("a", "900m", 0, false)}, "a", "", ""},
+		{"the younger of two equals", standing("new", "600m", critical, false), []*v1.Pod{standing("a", "900m", 0, false), younger(standing("b", "900m", 0, false))}, "b", "", ""},
 		{"the smallest that suffices", standing("new", "600m", critical, false), []*v1.Pod{standing("a", "1100m", 0, false), standing("b", "500m", 0, false)}, "b", "", ""},
 		{"burstable before guaranteed", standing("new", "600m", critical, false), []*v1.Pod{standing("a", "1", 0, true), standing("b", "1", 0, false)}, "b", "", ""},
 		{"critical Pods stay", standing("new", "600m", critical, false), []*v1.Pod{standing("a", "1500m", critical, false), standing("b", "400m", 0, false)}, "", "UnexpectedAdmissionError",

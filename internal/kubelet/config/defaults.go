@@ -81,7 +81,6 @@ func completeNode(c *kubelet.KubeletConfiguration) {
 	every(&c.NodeStatusUpdateFrequency, 10*time.Second)
 	set(&c.NodeLeaseDurationSeconds, 40)
 	point(&c.CgroupsPerQOS, true)
-	set(&c.CgroupDriver, "cgroupfs")
 	set(&c.CPUManagerPolicy, "none")
 	every(&c.CPUManagerReconcilePeriod, 10*time.Second)
 	set(&c.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy)

@@ -112,9 +112,8 @@ func (f *files) calm(ctx context.Context, w *fsnotify.Watcher, quiet *time.Timer
 // files is a directory or file of manifests.
 type files struct {
 	follower
-	path    string
-	watched bool
-	cache   map[string]read // by path
+	path  string
+	cache map[string]read // by path
 }
 
 // read is the last reading of a file.

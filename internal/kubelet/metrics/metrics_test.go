@@ -58,6 +58,7 @@ func TestMetrics(t *testing.T) {
 	m.Listed(time.Unix(100, 0), time.Millisecond)
 	m.Listed(time.Unix(160, 0), time.Millisecond)
 	m.Connected(nil)
+	m.Cgroup("update", time.Millisecond)
 	m.Request("GET", "pods", false)()
 	m.Attach(metrics.Sources{
 		NodeName: "n1", Version: "v1.37.2", Missed: func() int64 { return 3 },
@@ -83,7 +84,7 @@ func TestMetrics(t *testing.T) {
 		`kubelet_pod_start_duration_seconds_count 1`, `kubelet_pod_worker_start_duration_seconds_count 1`,
 		`kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1`,
 		`kubelet_pleg_relist_interval_seconds_sum 60`, `kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_last_seen_seconds 160`,
-		`kubelet_evented_pleg_connection_success_count 1`,
+		`kubelet_evented_pleg_connection_success_count 1`, `kubelet_cgroup_manager_duration_seconds_count{operation_type="update"} 1`,
 		`kubelet_http_requests_total{long_running="false",method="GET",path="pods",server_type="readwrite"} 1`,
 		`kubelet_http_inflight_requests{long_running="false",method="GET",path="pods",server_type="readwrite"} 0`,
 		`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,

@@ -12,6 +12,8 @@ type Metrics struct {
 	runtime          runtimeCalls
 	pods             podWork
 	pleg             pleg
+	sli              startTimes
+	cgroups          *prometheus.HistogramVec
 	probing          probing
 	http             httpWork
 	seen             *seen
@@ -24,6 +26,8 @@ func New() *Metrics {
 	m.runtime = newRuntimeCalls(own)
 	m.pods = newPodWork(own)
 	m.pleg = newPLEG(own)
+	m.sli = newStartTimes(own)
+	m.cgroups = own.histogram("kubelet_cgroup_manager_duration_seconds", "[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.", prometheus.DefBuckets, "operation_type")
 	m.http = newHTTPWork(own)
 	m.probing = newProbing(maker{m.probes}, own)
 	return m

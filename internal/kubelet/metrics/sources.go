@@ -55,6 +55,13 @@ func (m *Metrics) Attach(s Sources) {
 	}
 }
 
+// Add has /metrics show what another part of the node counts. Names must not be taken.
+func (m *Metrics) Add(all ...prometheus.Collector) {
+	if m != nil {
+		m.registry.MustRegister(all...)
+	}
+}
+
 // Handler serves /metrics: the kubelet's own families, and the process's.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, prometheus.GathererFunc(ofProcess)}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})

@@ -51,6 +51,13 @@ func (m *Metrics) Worked(operation string, took time.Duration) {
 	}
 }
 
+// Cgroup counts a change of the cgroup tree; operation is create, update or destroy.
+func (m *Metrics) Cgroup(operation string, took time.Duration) {
+	if m != nil {
+		m.cgroups.WithLabelValues(operation).Observe(took.Seconds())
+	}
+}
+
 // Listed counts a listing of all the runtime's Pods.
 func (m *Metrics) Listed(now time.Time, took time.Duration) {
 	if m == nil {
@@ -149,6 +156,7 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 	switch f := fact.(type) {
 	case journal.Accepted:
 		m.seen.accepted(ref, now)
+		m.sli.accepted(ref.UID, f.Created)
 	case journal.Planned:
 		if since, ok := m.seen.planned(ref, now); ok {
 			p.workerStart.WithLabelValues().Observe(since.Seconds())
@@ -159,26 +167,37 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 		}
 		if since, ok := m.seen.running(ref, now); ok {
 			p.start.WithLabelValues().Observe(since.Seconds())
+			m.sli.runs(ref.UID)
 		}
 	case journal.Called:
 		m.called(f)
 	case journal.ContainerStarted:
+		if f.Init {
+			m.sli.begins(ref.UID, "run "+f.Container, now)
+		}
 		p.containers.WithLabelValues(containerType(f)).Inc()
 		if f.Restart > 0 {
 			p.restarts.WithLabelValues().Inc()
 		}
+	case journal.ContainerExited:
+		m.sli.ends(ref.UID, "run "+f.Container, now)
+	case journal.Pulling:
+		m.sli.begins(ref.UID, "pull "+f.Image, now)
 	case journal.Pulled:
 		if !f.Present {
+			m.sli.ends(ref.UID, "pull "+f.Image, now)
 			p.pull.WithLabelValues(sizeBucket(f.Bytes)).Observe(time.Duration(f.Took).Seconds())
 		}
 	case journal.StatusWritten:
 		p.status.WithLabelValues().Observe(time.Duration(f.Took).Seconds())
+		m.sli.told(ref.UID, now)
 	case journal.Refused:
 		p.refused.WithLabelValues(f.Reason).Inc()
 	case journal.Released:
 		p.released.WithLabelValues().Inc()
 		m.Unprobed(ref.UID)
 		m.seen.forget(ref)
+		m.sli.forget(ref.UID)
 	}
 }
 

@@ -16,11 +16,13 @@ func features() types.FeatureGateMap {
 	}
 }
 
-// setFeatures declares them, sorted, as long as the release has to know of them.
-func setFeatures(s *v1.NodeStatus, f Facts) {
-	release, err := version.ParseGeneric(f.KubeletVersion)
+// Declared are the features that a kubelet of the release declares, sorted, as long as the release has to know of them.
+func Declared(release string) []string {
+	v, err := version.ParseGeneric(release)
 	if err != nil {
-		release = nil // a development version knows all of them
+		v = nil // a development version knows all of them
 	}
-	s.DeclaredFeatures = ndf.DefaultFramework.DiscoverNodeFeatures(&ndf.NodeConfiguration{FeatureGates: features(), Version: release})
+	return ndf.DefaultFramework.DiscoverNodeFeatures(&ndf.NodeConfiguration{FeatureGates: features(), Version: v})
 }
+
+func setFeatures(s *v1.NodeStatus, f Facts) { s.DeclaredFeatures = Declared(f.KubeletVersion) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,13 +22,23 @@ import (
 func (w *Watcher) Look(ctx context.Context, uid types.UID) (podplan.Observed, error) {
 	labels := map[string]string{kubelettypes.KubernetesPodUIDLabel: string(uid)}
 	out := podplan.Observed{At: time.Now()}
-	boxes, err := w.d.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: labels})
-	if err != nil {
-		return out, fmt.Errorf("list sandboxes of Pod %s: %w", uid, err)
-	}
-	list, err := w.d.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: labels})
-	if err != nil {
-		return out, fmt.Errorf("list containers of Pod %s: %w", uid, err)
+	var boxes []*runtimeapi.PodSandbox
+	var list []*runtimeapi.Container
+	both, one := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		if boxes, err = w.d.Runtime.ListPodSandbox(one, &runtimeapi.PodSandboxFilter{LabelSelector: labels}); err != nil {
+			return fmt.Errorf("list sandboxes of Pod %s: %w", uid, err)
+		}
+		return nil
+	})
+	both.Go(func() (err error) {
+		if list, err = w.d.Runtime.ListContainers(one, &runtimeapi.ContainerFilter{LabelSelector: labels}); err != nil {
+			return fmt.Errorf("list containers of Pod %s: %w", uid, err)
+		}
+		return nil
+	})
+	if err := both.Wait(); err != nil {
+		return out, err
 	}
 	for _, b := range boxes {
 		s, err := w.sandbox(ctx, b)
@@ -240,6 +251,17 @@ func printOf(boxes []*runtimeapi.PodSandbox, list []*runtimeapi.Container) strin
 	}
 	sort.Strings(parts)
 	return strings.Join(parts, " ")
+}
+
+// printOfEvent is printOf of what an event carries.
+func printOfEvent(e *runtimeapi.ContainerEventResponse) string {
+	s := e.GetPodSandboxStatus()
+	boxes := []*runtimeapi.PodSandbox{{Id: s.GetId(), State: s.GetState()}}
+	var list []*runtimeapi.Container
+	for _, c := range e.GetContainersStatuses() {
+		list = append(list, &runtimeapi.Container{Id: c.GetId(), State: c.GetState()})
+	}
+	return printOf(boxes, list)
 }
 
 func notFound(err error) bool {

@@ -30,6 +30,7 @@ type Runtime interface {
 type Deps struct {
 	Runtime Runtime
 	Changed func(types.UID) // something of this Pod may have changed; must not block
+	Began   func(types.UID) // something of this Pod was made or started, which whoever acts for it knows when the call returns; must not block; nil: Changed
 	Audit   time.Duration   // between slow lists while events work; 60 s when 0
 	Poll    time.Duration   // between lists when the runtime has no events; 1 s when 0
 
@@ -63,6 +64,9 @@ func New(d Deps) *Watcher {
 	}
 	if d.Poll == 0 {
 		d.Poll = time.Second
+	}
+	if d.Began == nil {
+		d.Began = d.Changed
 	}
 	if d.Listed == nil {
 		d.Listed = func(time.Time, time.Duration) {}
@@ -139,7 +143,8 @@ func unimplemented(err error) bool {
 	return errors.As(err, &s) && s.GRPCStatus().Code() == codes.Unimplemented
 }
 
-// heard passes an event on. The event is a hint: the state is read by Look, so that late and replayed events do no harm.
+// heard passes an event on, unless all it says is what the last look saw. The event is a hint: the state is read by Look, so that late and replayed events do no
+// harm; and of two events about one Pod the one that was made later tells of both changes, so that nothing is missed by passing over one that is old.
 func (w *Watcher) heard(e *runtimeapi.ContainerEventResponse) {
 	s := e.GetPodSandboxStatus()
 	uid := types.UID(s.GetMetadata().GetUid())
@@ -156,7 +161,13 @@ func (w *Watcher) heard(e *runtimeapi.ContainerEventResponse) {
 	m.rung = time.Now()
 	w.marks[uid] = m
 	w.mu.Unlock()
-	w.d.Changed(uid)
+	switch {
+	case s.GetId() != "" && m.fingerprint == printOfEvent(e):
+	case e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
+		w.d.Began(uid)
+	default:
+		w.d.Changed(uid)
+	}
 }
 
 // list compares all records with what was last seen of each Pod and tells of differences; audit counts them.

@@ -15,10 +15,12 @@ import (
 
 // The resolver's bounds. https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#dns-search-domain-list-limits
 const (
-	maxServers  = 3
-	maxSearches = 32
-	maxHostname = 63
-	maxFQDN     = 64
+	maxServers    = 3
+	maxSearches   = 32
+	maxSearchPath = 253
+	maxSearchLine = 2048
+	maxHostname   = 63
+	maxFQDN       = 64
 )
 
 // dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig; what had to be left out is told.
@@ -42,6 +44,9 @@ func (c *call) dns(warn func(reason, message string)) (*runtimeapi.DNSConfig, er
 	case v1.DNSNone:
 	case v1.DNSDefault:
 		out = host
+		if n.ResolvConf == "" {
+			out = c.noResolver()
+		}
 	default:
 		out.Servers = slices.Clone(n.ClusterDNS)
 		if d := n.ClusterDomain; d != "" {
@@ -60,12 +65,37 @@ func (c *call) dns(warn func(reason, message string)) (*runtimeapi.DNSConfig, er
 		warn("DNSConfigForming",
 			"Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(out.Servers, " "))
 	}
-	if len(out.Searches) > maxSearches {
-		out.Searches = out.Searches[:maxSearches]
+	if fit := fitting(out.Searches); len(fit) < len(out.Searches) {
+		out.Searches = fit
 		warn("DNSConfigForming",
 			"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+strings.Join(out.Searches, " "))
 	}
 	return out, nil
+}
+
+// fitting are the first search paths that a resolver takes: glibc gives up on a line of more, and on any path longer than a name can be.
+func fitting(paths []string) []string {
+	out := slices.DeleteFunc(slices.Clone(paths[:min(len(paths), maxSearches)]), func(s string) bool { return len(s) > maxSearchPath })
+	for len(strings.Join(out, " ")) > maxSearchLine {
+		out = out[:len(out)-1]
+	}
+	return out
+}
+
+// noResolver is the configuration on a node without a resolver file: the runtime's own choice is overridden, and lookups end at the Pod's loopback.
+func (c *call) noResolver() *runtimeapi.DNSConfig {
+	out := &runtimeapi.DNSConfig{Searches: []string{"."}}
+	for _, ip := range c.h.d.Node.HostIPs() {
+		server := "127.0.0.1"
+		if strings.Contains(ip, ":") {
+			server = "::1"
+		}
+		out.Servers = appendNew(out.Servers, []string{server})
+	}
+	if len(out.Servers) == 0 {
+		out.Servers = []string{"127.0.0.1"}
+	}
+	return out
 }
 
 func appendNew(list, more []string) []string {

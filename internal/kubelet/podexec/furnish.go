@@ -13,6 +13,9 @@ import (
 
 // furnish makes the Pod's cgroup, directories and volumes ready.
 func (c *call) furnish(ctx context.Context) error {
+	if err := c.prepareDevices(); err != nil {
+		return err
+	}
 	o := c.h.d.Node.Resources
 	if err := c.h.d.Cgroups.Ensure(o.PodPath(c.pod), resource.Larger(resource.ForPod(c.applied.On(c.pod), o), resource.ForPod(c.pod, o))); err != nil {
 		return refuse(reason.FailedCgroup, fmt.Errorf("cgroup of the Pod: %w", err))

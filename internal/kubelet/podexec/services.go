@@ -2,7 +2,9 @@ package podexec
 
 import (
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,12 +22,19 @@ func (c *call) serviceEnv() (map[string]string, error) {
 	}
 	out := map[string]string{}
 	links := c.pod.Spec.EnableServiceLinks == nil || *c.pod.Spec.EnableServiceLinks
+	named := map[string]*v1.Service{} // a Service of the Pod's own namespace wins over the API server's of that name
 	for _, s := range list {
-		api := s.Namespace == v1.NamespaceDefault && s.Name == "kubernetes"
-		if ip := s.Spec.ClusterIP; ip == "" || ip == v1.ClusterIPNone || len(s.Spec.Ports) == 0 || !api && (!links || s.Namespace != c.pod.Namespace) {
+		if ip := s.Spec.ClusterIP; ip == "" || ip == v1.ClusterIPNone || len(s.Spec.Ports) == 0 {
 			continue
 		}
-		describe(out, s)
+		own := links && s.Namespace == c.pod.Namespace
+		api := s.Namespace == v1.NamespaceDefault && s.Name == "kubernetes"
+		if own || api && named[s.Name] == nil {
+			named[s.Name] = s
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		describe(out, named[name])
 	}
 	return out, nil
 }

@@ -14,9 +14,9 @@ import (
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#how-pods-handle-problems-with-containers
 
 // Upstream's kubelet shows how a container has ended until it comes by again: when another container of the Pod starts or ends, else mostly at the end of the
-// back-off, and then for an instant the back-off. Here the back-off is there for those who poll, too: in the last two seconds of the wait, and after 18 s of it.
+// back-off, and then for an instant the back-off. Here the back-off is there for those who poll, too: in the last seconds of the wait, and after 18 s of it.
 const (
-	shownAtLeast = 2 * time.Second
+	shownAtLeast = 4 * time.Second
 	shownAfter   = 18 * time.Second
 )
 

@@ -20,7 +20,7 @@ func TestBackOffShown(t *testing.T) {
 		wait time.Duration
 		want time.Duration // after the end
 	}{
-		{"the last two seconds", other(ended.Add(-time.Hour), time.Time{}), 10 * time.Second, 8 * time.Second},
+		{"the last seconds", other(ended.Add(-time.Hour), time.Time{}), 10 * time.Second, 6 * time.Second},
 		{"not longer than 18 s", podplan.Observed{}, 5 * time.Minute, 18 * time.Second},
 		{"another container ended later", other(ended.Add(-time.Hour), ended.Add(time.Second)), 10 * time.Second, 0},
 		{"another container was started later", other(ended.Add(time.Second), time.Time{}), 10 * time.Second, 0},

@@ -106,11 +106,11 @@ func leftIn(in In, sandbox string) []Kill {
 func sick(in In, p *Plan) (kills []Kill, then []Action) {
 	box, wide := in.Seen.Sandbox(), false
 	for _, m := range Members(in.Pod) {
-		if box == nil || m.Kind == Ephemeral || m.Kind == Init {
+		if box == nil || m.Kind == Ephemeral {
 			continue
 		}
 		c := in.Seen.In(box.ID, m.Name)
-		if c == nil || !c.alive() {
+		if c == nil || !c.alive() || m.Kind == Init && c.State != Unknown { // of an init container only a runtime that died while it started it is held against it
 			continue
 		}
 		text, cause, grace := complaint(in, m, c)
@@ -162,7 +162,7 @@ const resized = "resize" // the cause of stopping a container that is restarted 
 // complaint says what is wrong with a running container: the Killing event's text, the cause, and the grace it gets.
 func complaint(in In, m Member, c *Container) (text, cause string, grace time.Duration) {
 	who, grace := "Container "+m.Name, Grace(in.Pod)
-	if m.Kind == Sidecar {
+	if m.Kind != App {
 		who = "Init container " + m.Name
 	}
 	switch h := in.Health[m.Name]; {

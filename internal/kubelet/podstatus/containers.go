@@ -90,6 +90,7 @@ func (in In) begun(name string) *podplan.Container {
 // state fills in state, readiness and start of a container that has a record.
 func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	why, waits := in.Waiting[m.Name]
+	back, backs := in.Backing[m.Name]
 	over := podplan.RestartingAll(in.Pod, in.Seen) && m.Kind != podplan.Ephemeral
 	switch {
 	case c.State == podplan.Running:
@@ -99,6 +100,12 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 			*st.Started = m.Kind == podplan.Init || h.Started
 		}
 		st.Ready = h.Ready && (m.Kind == podplan.App || m.Kind == podplan.Sidecar)
+	case c.State == podplan.Exited && backs && in.Facts.AllStopped.IsZero():
+		st.State.Waiting = &v1.ContainerStateWaiting{Reason: back.Reason, Message: back.Message}
+		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
+	case c.State == podplan.Exited && backs: // it was to run again and will not: upstream's words for every container that waits when its Pod is over
+		st.State.Terminated = unknownEnd()
+		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
 	case c.State == podplan.Exited && waits && in.End == nil:
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}

@@ -22,6 +22,7 @@ type In struct {
 	End     *podplan.End // podplan.Ending of the same input
 	Health  map[string]podplan.Health
 	Waiting map[string]Why  // by container name: why it does not run
+	Backing map[string]Why  // by container name: back-offs under way when the node began to end a Pod that nobody deleted
 	Hooking map[string]bool // containers whose postStart hook has not ended
 	Refusal *reason.Refusal // admission's
 	Node    Node

@@ -158,6 +158,32 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
+// A container that was to run again, and will not because the node ends its Pod, is shown to wait and then, as upstream shows it, as one that could not be
+// located; how it really ended is in its last state.
+func TestEndedInBackOff(t *testing.T) {
+	in := running(aPod("a"))
+	in.Seen.Containers[0].State, in.Seen.Containers[0].Attempt, in.Seen.Containers[0].Exit = podplan.Exited, 1, podplan.Exit{Code: 1, Reason: "Error"}
+	in.End = &podplan.End{Cause: "deadline", Reason: podplan.DeadlineReason}
+	in.Backing = map[string]podstatus.Why{"a": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	for _, c := range []struct {
+		stopped time.Time
+		state   v1.ContainerState
+	}{
+		{time.Time{}, v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}},
+		{now, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated"}}},
+	} {
+		in.Facts.AllStopped = c.stopped
+		s := podstatus.Generate(in).ContainerStatuses[0]
+		if d := cmp.Diff(c.state, s.State); d != "" || s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 {
+			t.Errorf("%s\n%+v", d, s)
+		}
+	}
+	in.Backing = nil // somebody deleted it
+	if s := podstatus.Generate(in).ContainerStatuses[0]; s.State.Terminated == nil || s.State.Terminated.ExitCode != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestRefusedPodSaysOnlyWhy(t *testing.T) {
 	in := podstatus.In{Pod: aPod("a"), Now: now, Refusal: &reason.Refusal{Code: "NodeAffinity", Detail: "Predicate NodeAffinity failed: x"}}
 	s := podstatus.Generate(in)

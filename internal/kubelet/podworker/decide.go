@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	podvocab "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -52,15 +53,23 @@ func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 	return plan
 }
 
+// startLooks is how many looks at a Pod that starts are put into the journal: they are a share of its start, later ones delay nobody.
+const startLooks = 8
+
 // look reads the runtime's state unless the last look still holds.
 func (w *worker) look(ctx context.Context) error {
 	if w.life.fresh {
 		return nil
 	}
 	defer w.begin(w.path(w.wish.Load(), nil), "asking the runtime for the Pod's state", patience)()
+	begun := time.Now()
 	seen, err := w.pool.d.Look.Look(ctx, w.uid)
 	if err != nil {
 		return err
+	}
+	if s := w.life.told.status; w.looks < startLooks && (s == nil || s.Phase == v1.PodPending) {
+		w.looks++
+		w.put(journal.Called{Service: "CRI", Method: "List", Took: journal.Took(time.Since(begun))})
 	}
 	w.life.seen, w.life.fresh = seen, true
 	return nil
@@ -150,7 +159,11 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 	}
 	w.measure(ctx, wish.Pod, before)
 	in.Pod, in.Applied = w.pod(wish), w.life.size.granted.Applied
-	w.put(journal.Accepted{Source: wish.Source})
+	accepted := journal.Accepted{Source: wish.Source}
+	if !podvocab.IsStatic(wish.Pod) {
+		accepted.Created = wish.Pod.CreationTimestamp.Time
+	}
+	w.put(accepted)
 	w.show(in.Pod)
 }
 

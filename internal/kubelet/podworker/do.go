@@ -30,6 +30,7 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 	hooks := make(chan hook)
 	job := podexec.Job{Pod: w.pod(wish), Seen: w.life.seen, Applied: w.life.size.granted.Applied, Hooking: func(c string, runs bool) { hooks <- hook{c, runs} }}
 	path := w.path(wish, plan.Do)
+	w.ending.Store(false)
 	go func() { results <- w.perform(ctx, path, job, plan.Do) }()
 	for {
 		select {
@@ -43,15 +44,16 @@ func (w *worker) do(ctx context.Context, wish *Wish, plan podplan.Plan) {
 			w.sized(job.Pod, r.done)
 			return
 		case <-w.bell:
-			w.heed()
-			newer := w.wish.Load()
+			why, newer := w.heed(w.ending.Load()), w.wish.Load()
 			if tighter(newer.End, wish.End) {
 				cancel()
 				defer w.begin(Terminating, "the end of what was under way", patience)()
 				wish = newer
 				continue
 			}
-			w.glance(ctx, newer)
+			if why != 0 {
+				w.glance(ctx, newer)
+			}
 		}
 	}
 }
@@ -100,8 +102,10 @@ type hook struct {
 func (w *worker) perform(ctx context.Context, path Path, j podexec.Job, actions []podplan.Action) result {
 	var r result
 	j.Step = func(what string) func() { return w.begin(path, what, patience) }
-	for _, a := range actions {
+	started := false // by an earlier action: the runtime tells of it when this one is under way already
+	for i, a := range actions {
 		err := ctx.Err()
+		w.ending.Store(i == len(actions)-1 && !started && !hooked(j.Pod, a))
 		if err == nil {
 			end := w.begin(path, a.Line(), patienceFor(a))
 			err = w.pool.d.Hands.Do(ctx, j, a)
@@ -112,8 +116,21 @@ func (w *worker) perform(ctx context.Context, path Path, j podexec.Job, actions 
 			break
 		}
 		r.done = append(r.done, a)
+		if _, ok := a.(podplan.Start); ok {
+			started = true
+		}
 	}
 	return r
+}
+
+// hooked tells whether an action goes on after the container runs.
+func hooked(p *v1.Pod, a podplan.Action) bool {
+	s, ok := a.(podplan.Start)
+	if !ok {
+		return false
+	}
+	m, ok := podplan.MemberOf(p, s.Name)
+	return ok && m.Lifecycle != nil && m.Lifecycle.PostStart != nil
 }
 
 // account turns the result of a plan into facts and failed tries.

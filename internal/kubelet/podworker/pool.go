@@ -85,14 +85,19 @@ func (p *Pool) begin(n Wish) {
 const SourceRuntime = "runtime"
 
 // Ring tells a worker that something of its Pod may have changed; false when there is no such worker.
-func (p *Pool) Ring(uid types.UID) bool {
+func (p *Pool) Ring(uid types.UID) bool { return p.ring(uid, looked) }
+
+// Began is Ring for what only the worker itself does: making and starting.
+func (p *Pool) Began(uid types.UID) bool { return p.ring(uid, began) }
+
+func (p *Pool) ring(uid types.UID, why rung) bool {
 	p.mu.Lock()
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w == nil {
 		return false
 	}
-	w.ring(looked)
+	w.ring(why)
 	return true
 }
 

@@ -69,6 +69,7 @@ type Deps struct {
 	Events   *events.Recorder
 	Journal  journal.Sink
 	Limits   podplan.Limits
+	Every    time.Duration                              // each Pod is decided on again that often, and half as long at most, when nothing is heard of it (syncFrequency); 0: never
 	Memory   func(pod *v1.Pod) journal.Memory           // what the Pod has taken; nil: not known
 	Worked   func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
 }

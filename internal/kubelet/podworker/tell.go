@@ -17,6 +17,7 @@ import (
 type told struct {
 	status *v1.PodStatus
 	tries  map[string]tryTold
+	backs  map[string]podstatus.Why // why containers backed off at the last decision that was not to end the Pod
 }
 
 // tryTold is the last two failures of one name.
@@ -92,7 +93,7 @@ func (w *worker) tellStatus(in podplan.In, wish *Wish) {
 	}
 	s := podstatus.Generate(podstatus.In{
 		Pod: in.Pod, Seen: in.Seen, Facts: facts, End: end, Health: in.Health, Waiting: w.life.waits,
-		Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now, Sizes: w.life.size.sizes(in),
+		Backing: w.backing(in), Hooking: w.life.hooking, Refusal: w.life.refusal, Node: w.pool.d.Node(), Now: in.Now, Sizes: w.life.size.sizes(in),
 	})
 	w.changes(in.Pod.Status, s)
 	changed := w.life.told.status == nil || !equality.Semantic.DeepEqual(*w.life.told.status, s)
@@ -144,10 +145,17 @@ func (w *worker) waiting(in podplan.In, plan podplan.Plan) map[string]podstatus.
 			delete(w.life.told.tries, name)
 		}
 	}
+	backs := map[string]podstatus.Why{}
 	for _, f := range plan.Say {
-		if b, ok := f.(journal.BackingOff); ok && !justEnded(in, b) {
-			out[b.Container] = podstatus.Why{Reason: b.What, Message: b.Message}
+		if b, ok := f.(journal.BackingOff); ok {
+			backs[b.Container] = podstatus.Why{Reason: b.What, Message: b.Message}
+			if !justEnded(in, b) {
+				out[b.Container] = backs[b.Container]
+			}
 		}
+	}
+	if podplan.Ending(in) == nil {
+		w.life.told.backs = backs
 	}
 	w.life.waitOf = map[string]string{}
 	for name := range out {
@@ -156,6 +164,14 @@ func (w *worker) waiting(in podplan.In, plan podplan.Plan) map[string]podstatus.
 		}
 	}
 	return out
+}
+
+// backing are the back-offs that the end of a Pod cut short, unless somebody deleted it: then how its containers ended is shown. So does upstream.
+func (w *worker) backing(in podplan.In) map[string]podstatus.Why {
+	if podplan.Ending(in) == nil || in.Pod.DeletionTimestamp != nil {
+		return nil
+	}
+	return w.life.told.backs
 }
 
 // say states the facts of a plan that the last plan did not have, and tells their events.

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -27,10 +28,12 @@ type worker struct {
 	why  atomic.Int32  // rung bits since the last look
 	rest chan struct{} // closed when nothing of the Pod runs any more and nothing will
 
-	life  life
-	steps steps
-	mu    sync.Mutex
-	seen  View
+	life   life
+	steps  steps
+	looks  int         // that were put into the journal
+	ending atomic.Bool // the last action of the plan is under way, alone starts something, and does nothing after that
+	mu     sync.Mutex
+	seen   View
 }
 
 // rung says why the bell rang.
@@ -40,6 +43,7 @@ const (
 	wished  rung = 1 << iota // a wish came
 	looked                   // the runtime or a probe has something new
 	objects                  // an API object that the Pod refers to changed, or a token grew old
+	began                    // the runtime has made or started something, which only the worker does
 )
 
 // onShow is what the Pod's volumes show of objects.
@@ -133,8 +137,8 @@ func (w *worker) run(ctx context.Context) {
 			w.do(ctx, wish, plan)
 			continue
 		}
-		if !plan.Wake.IsZero() {
-			timer.Reset(max(time.Until(plan.Wake), 0))
+		if wake := w.wake(plan); wake > 0 || !plan.Wake.IsZero() {
+			timer.Reset(wake)
 		} else {
 			timer.Stop()
 		}
@@ -142,18 +146,35 @@ func (w *worker) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-w.bell:
-			w.heed()
+			w.heed(false)
 		}
 	}
 }
 
-// heed notes why the bell rang.
-func (w *worker) heed() {
+// wake is how long the worker sleeps when nobody rings: until the plan's time, or its next turn (Deps.Every) when that comes first; 0 for neither.
+func (w *worker) wake(plan podplan.Plan) time.Duration {
+	turn := wait.Jitter(w.pool.d.Every, 0.5) // so that not all Pods take their turns at once
+	if plan.Wake.IsZero() {
+		return turn
+	}
+	until := max(time.Until(plan.Wake), 0)
+	if turn > 0 {
+		return min(until, turn)
+	}
+	return until
+}
+
+// heed notes why the bell rang, and returns it. What the last action of a plan begins is looked at when the action is done, which is about to come.
+func (w *worker) heed(ending bool) rung {
 	why := w.why.Swap(0)
-	if why&looked != 0 {
+	if ending {
+		why &^= began
+	}
+	if why&(looked|began) != 0 {
 		w.life.fresh = false
 	}
 	w.life.shown.stale = w.life.shown.stale || why&objects != 0
+	return why
 }
 
 // leaves ends the worker when its Pod is off the node and nobody asks for it any more.

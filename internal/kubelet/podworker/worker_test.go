@@ -239,3 +239,38 @@ func TestWishesOnlyTighten(t *testing.T) {
 		}
 	})
 }
+
+// shows is a world that keeps the last status.
+type shows struct {
+	*world
+	status v1.PodStatus
+}
+
+func (s *shows) Set(_ *v1.Pod, status v1.PodStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+}
+
+// What the runtime tells late of one container is shown although the start of the next is under way, which may wait for an image for long.
+func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, map[string]time.Duration{"start d": time.Hour})
+		s := &shows{world: w}
+		p.d.Statuses = s
+		pod := aPod("1", "")
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "d"})
+		p.Tell(Wish{Pod: pod, Source: "api"})
+		synctest.Wait()
+		if acts := w.all(); acts[len(acts)-1] != "1 start d " {
+			t.Fatalf("%q", acts)
+		}
+		p.Began("1")
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c := s.status.ContainerStatuses; len(c) != 2 || c[0].State.Running == nil || c[1].State.Running != nil {
+			t.Errorf("shown: %+v", c)
+		}
+	})
+}

@@ -34,6 +34,14 @@ func (o Options) PodPathOf(class v1.PodQOSClass, uid types.UID) string {
 	return o.join(append(tier(class), "pod"+string(uid)))
 }
 
+// Top is the cgroup that everything of the node is in: Root as the driver spells it, or that of all Pods when there is no Root.
+func (o Options) Top() string {
+	if o.Root == "" {
+		return o.PodsPath()
+	}
+	return o.join(nil)
+}
+
 // PodsPath is the cgroup that holds all Pods.
 func (o Options) PodsPath() string { return o.join([]string{pods}) }
 

@@ -58,6 +58,9 @@ type Pages struct {
 
 	Forwarded func(p *v1.Pod) // told that ports of a Pod are asked for; nil: nobody wants to know
 
+	// Sockets are where a Pod's processes take TCP connections: /listening; nil: 404.
+	Sockets func(p *v1.Pod) ([]string, error)
+
 	// Count is told of each request, its path's first element and whether it lasts, and calls the result at the end; nil counts nothing.
 	Count func(method, path string, long bool) (end func())
 }

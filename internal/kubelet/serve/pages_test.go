@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func TestFineGrainedPermissions(t *testing.T) {
 	token.BearerToken = "good" // has no right
 	for request, want := range map[string]string{
 		"GET /pods": "[pods proxy]", "GET /runningpods/": "[pods proxy]", "GET /healthz/ping": "[healthz proxy]", "GET /configz": "[configz proxy]",
-		"GET /stats/summary": "[stats]", "GET /metrics/cadvisor": "[metrics]", "GET /logs/messages": "[log]", "GET /logs": "[log]",
+		"GET /listening/a/b": "[pods proxy]", "GET /stats/summary": "[stats]", "GET /metrics/cadvisor": "[metrics]", "GET /logs/messages": "[log]", "GET /logs": "[log]",
 		"POST /checkpoint/a/b/c": "[checkpoint]", "GET /exec/a/b/c": "[proxy]", "POST /run/a/b/c": "[proxy]", "GET /debug/pprof/heap": "[proxy]", "PUT /debug/flags/v": "[proxy]",
 	} {
 		method, path, _ := strings.Cut(request, " ")
@@ -198,7 +199,7 @@ func TestStreamsThatStandStillAreCut(t *testing.T) {
 		done <- w.stream("spdy", "/exec/default/web/app?output=1&input=1&command=cat", remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
 	}()
 	select {
-	case <-done: // the command itself waits for input that does not come
+	case _ = <-done: // the command itself waits for input that does not come
 	case <-time.After(10 * time.Second):
 		t.Error("the stream is still open")
 	}
@@ -220,5 +221,18 @@ func TestHealthHandlerAsksNobody(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 {
 		t.Error(resp.Status)
+	}
+}
+
+// The read-only port answers without credentials what only tells, and nothing that acts or shows settings.
+func TestReadOnlyPort(t *testing.T) {
+	w := newWorld(t)
+	h := w.server.ReadOnlyHandler()
+	for path, want := range map[string]int{"/pods": 200, "/healthz": 200, "/metrics": 200, "/configz": 404, "/exec/default/web/app": 404, "/containerLogs/default/web/app": 404, "/run/default/web/app": 404, "/logs/": 404} {
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		if answer.Code != want {
+			t.Errorf("%s: %d, want %d", path, answer.Code, want)
+		}
 	}
 }

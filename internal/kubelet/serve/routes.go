@@ -18,20 +18,10 @@ func fine(sub string) []string { return []string{sub, "proxy"} }
 // rows is everything that is served. A GET that becomes a WebSocket is authorized as get, as upstream's kubelet does (kubernetes#136550): get on nodes/proxy
 // is no right to read only.
 func (s *Server) rows() []route {
-	rows := []route{
-		{"GET /healthz", fine("healthz"), s.healthz},
-		{"GET /healthz/{check}", fine("healthz"), s.healthz},
-		{"GET /configz", fine("configz"), s.configz},
-		{"GET /pods", fine("pods"), s.pods},
-		{"GET /pods/{$}", fine("pods"), s.pods},
-		{"GET /metrics", []string{"metrics"}, s.o.Metrics.ServeHTTP},
-		{"GET /metrics/cadvisor", []string{"metrics"}, page(s.o.Pages.Cadvisor)},
-		{"GET /metrics/resource", []string{"metrics"}, page(s.o.Pages.Resource)},
-		{"GET /metrics/probes", []string{"metrics"}, page(s.o.Pages.Probes)},
-		{"GET /stats/summary", []string{"stats"}, s.summary},
-		{"POST /stats/summary", []string{"stats"}, s.summary},
-		{"POST /checkpoint/{namespace}/{pod}/{container}", []string{"checkpoint"}, s.checkpoint},
-	}
+	rows := append(s.readable(),
+		route{"GET /configz", fine("configz"), s.configz},
+		route{"POST /checkpoint/{namespace}/{pod}/{container}", []string{"checkpoint"}, s.checkpoint},
+	)
 	if s.o.Pages.Off.Debugging {
 		return append(rows, s.debuggingOff()...)
 	}
@@ -40,11 +30,28 @@ func (s *Server) rows() []route {
 	return append(rows, s.debugRows()...)
 }
 
+// readable are the rows that the read-only port has too.
+func (s *Server) readable() []route {
+	return []route{
+		{"GET /healthz", fine("healthz"), s.healthz},
+		{"GET /healthz/{check}", fine("healthz"), s.healthz},
+		{"GET /pods", fine("pods"), s.pods},
+		{"GET /pods/{$}", fine("pods"), s.pods},
+		{"GET /metrics", []string{"metrics"}, s.o.Metrics.ServeHTTP},
+		{"GET /metrics/cadvisor", []string{"metrics"}, page(s.o.Pages.Cadvisor)},
+		{"GET /metrics/resource", []string{"metrics"}, page(s.o.Pages.Resource)},
+		{"GET /metrics/probes", []string{"metrics"}, page(s.o.Pages.Probes)},
+		{"GET /stats/summary", []string{"stats"}, s.summary},
+		{"POST /stats/summary", []string{"stats"}, s.summary},
+	}
+}
+
 func streamRows(s *Server) []route {
 	proxy := []string{"proxy"}
 	rows := []route{
 		{"GET /runningpods", fine("pods"), s.runningPods},
 		{"GET /runningpods/{$}", fine("pods"), s.runningPods},
+		{"GET /listening/{namespace}/{pod}", fine("pods"), s.listening},
 		{"GET /containerLogs/{namespace}/{pod}/{container}", proxy, s.containerLogs},
 		{"POST /run/{namespace}/{pod}/{container}", proxy, s.run},
 		{"POST /run/{namespace}/{pod}/{uid}/{container}", proxy, s.run},

@@ -56,6 +56,15 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// ReadOnlyHandler is what the read-only port serves to everybody who reaches it, without TLS: what tells of Pods and figures, nothing that acts.
+func (s *Server) ReadOnlyHandler() http.Handler {
+	open := http.NewServeMux()
+	for _, r := range s.readable() {
+		open.HandleFunc(r.pattern, r.serve)
+	}
+	return open
+}
+
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 

@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Mounted is a volume that is ready for containers.
@@ -70,6 +71,12 @@ type Mounts interface {
 type Objects interface {
 	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+}
+
+// Bundles reads the authorities of the cluster's ClusterTrustBundles. To read is to be told of changes until the Pod is dropped.
+type Bundles interface {
+	// Anchors are the certificates that a projection chooses, as PEM blocks, each once.
+	Anchors(ctx context.Context, uid types.UID, p *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 
 // Tokens asks the API server for service-account tokens, as the node's identity.

@@ -13,7 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-const defaultMount = "/sys/fs/cgroup"
+// Mount is where cgroups are mounted unless Options say otherwise.
+const Mount = "/sys/fs/cgroup"
 
 // hierarchy is what differs between the versions.
 type hierarchy interface {
@@ -29,7 +30,7 @@ type hierarchy interface {
 // Open finds out which version is mounted. It fails when there is no cgroup file system, or when Options.Root would not confine the Tree.
 func Open(o Options) (*Tree, error) {
 	if o.Mount == "" {
-		o.Mount = defaultMount
+		o.Mount = Mount
 	}
 	o.Root = path.Clean("/" + o.Root)
 	if o.Root == "/" {

@@ -71,8 +71,16 @@ func join(c *conf, l lease.Lease) (*current.Result, error) {
 	if err := configure(sandbox, c.Ranges, l); err != nil {
 		return nil, err
 	}
+	if err := c.RuntimeConfig.Bandwidth.shape(sandbox, host, l.Interface); err != nil {
+		return nil, err
+	}
 	if len(l.Ports) > 0 {
 		if err := network.OpenPorts(context.Background(), c.ID, l); err != nil {
+			return nil, err
+		}
+	}
+	if c.Gate != "" {
+		if err := network.Announce(c.Gate, l); err != nil {
 			return nil, err
 		}
 	}
@@ -90,8 +98,10 @@ func configure(sandbox netns.NsHandle, ranges []netip.Prefix, l lease.Lease) err
 	if err != nil {
 		return fmt.Errorf("interface %s in %s: %w", l.Interface, l.Netns, err)
 	}
-	for i, ip := range l.IPs {
-		if err := h.AddrAdd(link, network.Address(ip, ranges[i].Bits())); err != nil {
+	// A Pod knows only its gateway: what goes to others of its bridge passes the host's rules, with or without the bridge's own hooks (br_netfilter).
+	// Else answers to a translated connection would come straight, from an address that was not asked.
+	for _, ip := range l.IPs {
+		if err := h.AddrAdd(link, network.Address(ip, ip.BitLen())); err != nil {
 			return fmt.Errorf("address %s of %s: %w", ip, l.Interface, err)
 		}
 	}
@@ -99,7 +109,12 @@ func configure(sandbox netns.NsHandle, ranges []netip.Prefix, l lease.Lease) err
 		return fmt.Errorf("interface %s up: %w", l.Interface, err)
 	}
 	for _, r := range ranges {
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: lease.Gateway(r).AsSlice()}
+		gw := lease.Gateway(r)
+		near := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: network.Address(gw, gw.BitLen()).IPNet, Scope: netlink.SCOPE_LINK}
+		if err := h.RouteAdd(near); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("route to the gateway %s: %w", gw, err)
+		}
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: gw.AsSlice()}
 		if err := h.RouteAdd(route); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("default route through %s: %w", lease.Gateway(r), err)
 		}
@@ -117,11 +132,10 @@ func result(c *conf, l lease.Lease, hostMAC, podMAC net.HardwareAddr) *current.R
 		},
 	}
 	for i, ip := range l.IPs {
-		rng := c.Ranges[i]
-		gw := net.IP(lease.Gateway(rng).AsSlice())
+		gw := net.IP(lease.Gateway(c.Ranges[i]).AsSlice())
 		r.IPs = append(r.IPs, &current.IPConfig{
 			Interface: current.Int(2), Gateway: gw,
-			Address: net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(rng.Bits(), ip.BitLen())},
+			Address: net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())},
 		})
 		zero := net.IPNet{IP: make(net.IP, len(gw)), Mask: net.CIDRMask(0, ip.BitLen())}
 		r.Routes = append(r.Routes, &types.Route{Dst: zero, GW: gw})

@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gantry-project/gantry/internal/network"
+	"github.com/gantry-project/gantry/internal/network/lease"
 )
 
 func tcp(host, container int) map[string]any {
@@ -122,7 +124,7 @@ func TestTwoFamilies(t *testing.T) {
 	six := a.res.IPs[1].Address.IP.String()
 	w.tcpServer(a.ns, "["+six+"]:80")
 	w.reaches(b.ns, "tcp", "["+six+"]:80", b.res.IPs[1].Address.IP.String())
-	w.reaches(b.ns, "tcp", "[fd00:199::1]:8080", "fd00:199::1")
+	w.reaches(b.ns, "tcp", "[fd00:199::1]:8080", b.res.IPs[1].Address.IP.String())
 }
 
 func TestHostPorts(t *testing.T) {
@@ -138,7 +140,7 @@ func TestHostPorts(t *testing.T) {
 	w.reaches(w.host, "tcp", "127.0.0.1:8080", gateway)                  // on the host's loopback
 	w.reaches(w.host, "tcp", hostIP+":8080", "")                         // on the host's address, from the host
 	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)           // from elsewhere: the Pod sees who asks
-	w.reaches(other.ns, "tcp", hostIP+":8080", gateway)                  // from another Pod
+	w.reaches(other.ns, "tcp", hostIP+":8080", other.ip.String())        // from another Pod: it sees who asks
 	w.reaches(web.ns, "tcp", hostIP+":8080", gateway)                    // from itself
 	w.reaches(w.neighbour, "udp", hostIP+":5353", neighbourIP)           // UDP
 	w.reaches(w.host, "tcp", "127.0.0.1:9090", gateway)                  // only on this address
@@ -215,11 +217,21 @@ func TestLeftoversAreFound(t *testing.T) {
 	}
 	again := w.joined(tcp(8080, 80)) // so the port is free
 
-	// A sandbox whose namespace is gone without DEL holds nothing after the next start.
+	// A sandbox whose namespace is not to be seen may run all the same, as the runtime sees it: a start takes nothing, the audit asks.
 	must(t, unix.Unmount(again.ns.Path(), unix.MNT_DETACH))
-	if st := w.ensure(); st.Freed != 1 || !st.Own {
-		t.Errorf("Ensure: %+v", st)
+	if st := w.ensure(); !st.Own || len(w.book().Leases) != 2 {
+		t.Errorf("Ensure: %+v, leases %v", st, w.book().Leases)
 	}
+	ready := map[string]bool{stays.id: true, again.id: true}
+	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return ready, nil })
+	for range lease.Patience + 1 {
+		w.in(w.host, func() error { _, err := a.Look(t.Context()); return err })
+	}
+	if n, links := len(w.book().Leases), w.veths(); n != 2 || len(links) != 2 {
+		t.Errorf("the runtime lists both as ready; %d leases, links %v", n, links)
+	}
+	ready[again.id] = false
+	w.in(w.host, func() error { _, err := a.Look(t.Context()); return err })
 	w.joined(tcp(8080, 80))
 	if _, err := lost.cni("CHECK", nil); err == nil {
 		t.Error("CHECK finds nothing wrong with a sandbox that was parted")
@@ -315,4 +327,37 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 	if err == nil || err.Error() != "the Pod range 10.199.0.0/24 overlaps 10.199.0.0/24, which is behind interface gtest0; choose another with --pod-cidr" {
 		t.Errorf("overlap: %v", err)
 	}
+}
+
+// A host that forwards IPv6 hears no routers any more, unless told to: its default route, where a router gave it, must not run out.
+func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	heard := func(link string) string {
+		raw, err := os.ReadFile("/proc/sys/net/ipv6/conf/" + link + "/accept_ra")
+		must(t, err)
+		return strings.TrimSpace(string(raw))
+	}
+	w.in(w.host, func() error {
+		out, err := exec.Command("sh", "-ec", "sysctl -qw net.ipv6.conf.uplink.accept_ra=1; ip -6 route add default via fe80::1 dev uplink proto ra; ip link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link set quiet up").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return nil
+	})
+	w.ensure()
+	w.in(w.host, func() error {
+		if got := heard("uplink"); got != "1" {
+			t.Errorf("without IPv6 Pods nothing is to be changed: %s", got)
+		}
+		return nil
+	})
+	w.cfg.PodCIDR = "10.199.0.0/24,fd00:199::/64"
+	w.ensure()
+	w.in(w.host, func() error {
+		if up, other := heard("uplink"), heard("quiet"); up != "2" || other != "1" {
+			t.Errorf("the uplink, whose route a router gave: %s; another: %s", up, other)
+		}
+		return nil
+	})
 }

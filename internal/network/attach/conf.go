@@ -21,6 +21,7 @@ type conf struct {
 	network.Plugin
 	RuntimeConfig struct {
 		PortMappings []portMapping `json:"portMappings,omitempty"`
+		Bandwidth    bandwidth     `json:"bandwidth,omitzero"`
 	} `json:"runtimeConfig"`
 }
 
@@ -46,7 +47,7 @@ func (c *conf) store() lease.Store { return lease.Store{Dir: c.Leases} }
 
 // request is the lease an ADD asks for, without addresses.
 func (c *conf) request(args *skel.CmdArgs) (lease.Lease, error) {
-	l := lease.Lease{Container: args.ContainerID, Interface: args.IfName, Netns: args.Netns, Link: linkName(args), Pod: podName(args.Args)}
+	l := lease.Lease{Container: args.ContainerID, Interface: args.IfName, Netns: args.Netns, Link: linkName(args), Pod: podName(args.Args), UID: podArg(args.Args, "K8S_POD_UID")}
 	for _, m := range c.RuntimeConfig.PortMappings {
 		if m.HostPort == 0 {
 			continue
@@ -83,18 +84,18 @@ func linkName(args *skel.CmdArgs) string {
 
 // podName is namespace/name of CNI_ARGS, where runtimes put it.
 func podName(args string) string {
-	var ns, name string
-	for _, pair := range strings.Split(args, ";") {
-		key, value, _ := strings.Cut(pair, "=")
-		switch key {
-		case "K8S_POD_NAMESPACE":
-			ns = value
-		case "K8S_POD_NAME":
-			name = value
-		}
-	}
+	name := podArg(args, "K8S_POD_NAME")
 	if name == "" {
 		return ""
 	}
-	return ns + "/" + name
+	return podArg(args, "K8S_POD_NAMESPACE") + "/" + name
+}
+
+func podArg(args, want string) string {
+	for _, pair := range strings.Split(args, ";") {
+		if key, value, _ := strings.Cut(pair, "="); key == want {
+			return value
+		}
+	}
+	return ""
 }

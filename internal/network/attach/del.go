@@ -23,7 +23,7 @@ func Del(args *skel.CmdArgs) error {
 	}
 	l, ok := book.Find(args.ContainerID, args.IfName)
 	if !ok {
-		return removeLink(linkName(args))
+		return network.RemoveLink(linkName(args))
 	}
 	return part(c, l)
 }
@@ -40,27 +40,10 @@ func open(args *skel.CmdArgs) (*conf, lease.Book, error) {
 
 // part undoes join; the lease goes last, so that whatever fails is found again.
 func part(c *conf, l lease.Lease) error {
-	if len(l.Ports) > 0 {
-		if err := network.ClosePorts(context.Background(), c.ID, l); err != nil {
-			return err
-		}
-	}
-	if err := removeLink(l.Link); err != nil {
+	if err := network.Part(context.Background(), c.ID, l); err != nil {
 		return err
 	}
 	return c.store().Change(func(b *lease.Book) error { b.Drop(l.Container, l.Interface); return nil })
-}
-
-func removeLink(name string) error {
-	link, err := netlink.LinkByName(name)
-	if err == nil {
-		err = netlink.LinkDel(link)
-	}
-	var absent netlink.LinkNotFoundError
-	if err == nil || errors.As(err, &absent) || errors.Is(err, unix.ENODEV) {
-		return nil
-	}
-	return fmt.Errorf("remove interface %s: %w", name, err)
 }
 
 // GC is CNI's GC: it parts every sandbox the runtime does not name.

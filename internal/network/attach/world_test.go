@@ -153,8 +153,8 @@ func (p *pod) add() error {
 	return nil
 }
 
-// cni calls the plugin as a runtime does: configuration on stdin, result on stdout.
-func (p *pod) cni(verb string, extra map[string]any) ([]byte, error) {
+// command is the plugin as a runtime calls it: configuration on stdin.
+func (p *pod) command(verb string, extra map[string]any) (*exec.Cmd, error) {
 	raw, err := os.ReadFile(filepath.Join(p.w.cfg.DataDir, "cni/net.d/10-gantry.conflist"))
 	if err != nil {
 		return nil, err
@@ -185,6 +185,15 @@ func (p *pod) cni(verb string, extra map[string]any) ([]byte, error) {
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Env = append(os.Environ(), "CNI_COMMAND="+verb, "CNI_CONTAINERID="+p.id, "CNI_NETNS="+p.ns.Path(), "CNI_IFNAME=eth0", "CNI_PATH="+p.w.cfg.BinDir,
 		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME="+p.id)
+	return cmd, nil
+}
+
+// cni calls the plugin in the host's network; the result comes on stdout.
+func (p *pod) cni(verb string, extra map[string]any) ([]byte, error) {
+	cmd, err := p.command(verb, extra)
+	if err != nil {
+		return nil, err
+	}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err = p.w.host.Do(func(ns.NetNS) error { return cmd.Run() })

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,8 +37,9 @@ func (p Port) String() string {
 type Lease struct {
 	Container string `json:"container"`
 	Interface string `json:"interface"`
-	// Pod is namespace/name where the runtime told it; for messages only.
+	// Pod is namespace/name where the runtime told it.
 	Pod   string       `json:"pod,omitempty"`
+	UID   string       `json:"uid,omitempty"` // the Pod's, as the runtime knows it
 	Netns string       `json:"netns"`
 	Link  string       `json:"link"` // the host's end of the veth pair
 	IPs   []netip.Addr `json:"ips"`
@@ -109,6 +111,24 @@ func (b *Book) Take(l Lease, ranges []netip.Prefix) (Lease, error) {
 // Drop gives a lease back; dropping what is not leased is fine.
 func (b *Book) Drop(container, iface string) {
 	b.Leases = slices.DeleteFunc(b.Leases, func(l Lease) bool { return l.Container == container && l.Interface == iface })
+}
+
+// Free is how many addresses the fullest of the ranges has left.
+func (b *Book) Free(ranges []netip.Prefix) float64 {
+	left := math.Inf(1)
+	for _, r := range ranges {
+		free := math.Exp2(float64(r.Addr().BitLen()-r.Bits())) - 2 // the range's own address and the gateway
+		if r.Addr().Is4() {
+			free-- // broadcast
+		}
+		for _, l := range b.Leases {
+			if slices.ContainsFunc(l.IPs, r.Contains) {
+				free--
+			}
+		}
+		left = min(left, free)
+	}
+	return left
 }
 
 // Gateway is the first address of a range; the bridge has it.

@@ -62,6 +62,9 @@ func TestAddressesAreUniqueWhateverHappens(t *testing.T) {
 				delete(held, ip)
 				continue
 			}
+			if free := b.Free([]netip.Prefix{small}); int(free) != 5-len(held) {
+				t.Fatalf("%v free with %d of 5 in use", free, len(held))
+			}
 			l, err := b.Take(Lease{Container: fmt.Sprint(i)}, []netip.Prefix{small})
 			if err != nil {
 				if len(held) != 5 {

@@ -16,6 +16,8 @@ type Ledger interface {
 	Assume(p *v1.Pod, node string) error
 	// Forget takes that back; a Pod that the API server has confirmed stays.
 	Forget(p *v1.Pod)
+	// Release takes an assumption back that was made in thought: nobody was refused because of it, so nobody is woken.
+	Release(p *v1.Pod)
 }
 
 // Failure is why a chosen node did not get the Pod.
@@ -43,12 +45,31 @@ func On(p *v1.Pod, node string) *v1.Pod {
 
 // Claim takes the node's room and asks Reserve and Permit plugins. c.Pod must be On the node.
 func (b *Binder) Claim(ctx context.Context, p *glue.Profile, c glue.Cycle) *Failure {
+	if f := b.Hold(ctx, p, c); f != nil {
+		return f
+	}
+	return b.Permit(ctx, p, c)
+}
+
+// Hold is the first half of Claim: it takes the node's room and asks Reserve plugins.
+func (b *Binder) Hold(ctx context.Context, p *glue.Profile, c glue.Cycle) *Failure {
 	if err := b.Ledger.Assume(c.Pod, c.Node); err != nil {
 		return &Failure{"Assume", framework.AsStatus(err)}
 	}
 	if s := p.Reserve(ctx, c); !s.IsSuccess() {
 		return b.undo(ctx, p, c, &Failure{"Reserve", s})
 	}
+	return nil
+}
+
+// Release takes Hold back: a group that cannot be complete holds nothing.
+func (b *Binder) Release(ctx context.Context, p *glue.Profile, c glue.Cycle) {
+	p.Unreserve(ctx, c)
+	b.Ledger.Release(c.Pod)
+}
+
+// Permit is the second half of Claim.
+func (b *Binder) Permit(ctx context.Context, p *glue.Profile, c glue.Cycle) *Failure {
 	if s := p.Permit(ctx, c); !s.IsSuccess() {
 		return b.undo(ctx, p, c, &Failure{"Permit", s})
 	}
@@ -71,6 +92,11 @@ func (b *Binder) Commit(ctx context.Context, p *glue.Profile, c glue.Cycle) *Fai
 	}
 	p.PostBind(ctx, c)
 	return nil
+}
+
+// Unbound undoes everything for a Pod whose binding was refused.
+func (b *Binder) Unbound(ctx context.Context, p *glue.Profile, c glue.Cycle, s *framework.Status) *Failure {
+	return b.undo(ctx, p, c, &Failure{"Bind", s})
 }
 
 // bind writes when a slot is free.

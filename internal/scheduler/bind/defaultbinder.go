@@ -12,16 +12,22 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/glue"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 )
 
 // defaultBinder binds with one POST to pods/NAME/binding.
-type defaultBinder struct{ client kubernetes.Interface }
+type defaultBinder struct {
+	client kubernetes.Interface
+	quick  Quick
+}
 
-var _ framework.BindPlugin = defaultBinder{}
+var _ glue.Offering = defaultBinder{}
 
-func newBinder(_ context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
-	return defaultBinder{h.ClientSet()}, nil
+func newBinder(q Quick) plugins.Factory {
+	return func(_ context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+		return defaultBinder{h.ClientSet(), q}, nil
+	}
 }
 
 // Name is DefaultBinder.
@@ -30,11 +36,30 @@ func (defaultBinder) Name() string { return plugins.DefaultBinder }
 // Bind posts the binding; the UID in it makes sure that a Pod made anew under the same name is not bound.
 func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.Pod, node string) *framework.Status {
 	klog.FromContext(ctx).V(5).Info("Attempting to bind pod to node", "pod", klog.KObj(p), "node", node)
-	binding := &v1.Binding{
+	binding := bindingOf(p, node)
+	err := b.quick.Bind(ctx, binding)
+	if notSent(err) {
+		err = b.client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	}
+	return bound(p, node, err)
+}
+
+// Offer posts the binding and does not wait.
+func (b defaultBinder) Offer(p *v1.Pod, node string, then func(done bool, s *framework.Status)) bool {
+	return b.quick.Offer(bindingOf(p, node), func(err error) {
+		then(!notSent(err), bound(p, node, err))
+	})
+}
+
+func bindingOf(p *v1.Pod, node string) *v1.Binding {
+	return &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	}
-	if err := b.client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
+}
+
+func bound(p *v1.Pod, node string, err error) *framework.Status {
+	if err != nil {
 		return framework.AsStatus(fmt.Errorf("binding Pod %s to node %s: %w", pod.Key(p), node, err))
 	}
 	return nil

@@ -43,17 +43,21 @@ func (p *preemption) carryOut(ctx context.Context, job eviction) {
 	silent := last < 0
 	err := errors.Join(errs...)
 	if err == nil && last >= 0 {
-		p.under.at(job.preemptor.UID, job.victims[last])
+		p.under.waitsFor(job.preemptor.UID, job.victims[last].UID)
 		silent, err = p.evict(ctx, job, last)
 	}
-	p.under.end(job.preemptor.UID)
+	if err != nil || last < 0 {
+		p.under.end(job.preemptor.UID)
+	} else {
+		p.under.asked(job.preemptor.UID, time.Now())
+	}
 	if told := p.handle.Told().Evicted; told != nil {
 		told(err, time.Since(began))
 	}
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Preemption failed; the pod is tried again", "preemptor", klog.KObj(job.preemptor), "node", job.node)
 	}
-	if err != nil || silent { // the end of a victim that would wake it does not come, or has come too early
+	if err != nil || silent { // the end of a victim that would wake it does not come, or has come already
 		p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Key(job.preemptor): job.preemptor})
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Factories gives every plugin factory there is: built-in judges, the plugins that act, and extra ones, which must not take a built-in name.
-func Factories(extra map[string]plugins.Factory) map[string]plugins.Factory {
+func Factories(extra map[string]plugins.Factory, q Quick) map[string]plugins.Factory {
 	all := map[string]plugins.Factory{coscheduling.Name: newCoscheduling}
 	maps.Copy(all, extra) // an own Coscheduling takes the place of this one
 	for _, row := range plugins.Known() {
@@ -21,7 +21,7 @@ func Factories(extra map[string]plugins.Factory) map[string]plugins.Factory {
 	for _, name := range plugins.Stored {
 		all[name] = ledger.Factory(all[name])
 	}
-	all[plugins.DefaultBinder] = newBinder
+	all[plugins.DefaultBinder] = newBinder(q)
 	all[plugins.DefaultPreemption] = newPreemption
 	return all
 }

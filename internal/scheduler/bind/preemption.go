@@ -3,13 +3,11 @@ package bind
 import (
 	"context"
 	"fmt"
-	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	config "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -25,39 +23,7 @@ type preemption struct {
 	handle  *glue.Handle
 	args    *config.DefaultPreemptionArgs
 	budgets policylisters.PodDisruptionBudgetLister
-	pods    corelisters.PodLister
 	under   underWay
-}
-
-// underWay knows for whom victims are being made to leave: under the preemptor's UID the last victim, once the others have been.
-type underWay struct {
-	mu   sync.Mutex
-	last map[types.UID]*v1.Pod // nil: not that far
-}
-
-func (u *underWay) begin(uid types.UID) { u.at(uid, nil) }
-
-func (u *underWay) at(uid types.UID, last *v1.Pod) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.last == nil {
-		u.last = map[types.UID]*v1.Pod{}
-	}
-	u.last[uid] = last
-}
-
-func (u *underWay) end(uid types.UID) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.last, uid)
-}
-
-// of tells whether it is under way, and the last victim.
-func (u *underWay) of(uid types.UID) (*v1.Pod, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	last, ok := u.last[uid]
-	return last, ok
 }
 
 var (
@@ -75,7 +41,7 @@ func newPreemption(_ context.Context, args runtime.Object, h framework.Handle) (
 	if !ok {
 		return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
 	}
-	return &preemption{handle: handle, args: own, pods: h.SharedInformerFactory().Core().V1().Pods().Lister(), budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
+	return &preemption{handle: handle, args: own, budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
 }
 
 // Name is DefaultPreemption.
@@ -83,20 +49,10 @@ func (*preemption) Name() string { return plugins.DefaultPreemption }
 
 // PreEnqueue keeps a Pod out of the queue while its victims are being made to leave: it could only fail again.
 func (p *preemption) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
-	last, ok := p.under.of(pod.UID)
-	if ok && !p.leaves(last) {
+	if p.under.holds(pod.UID, p.handle.Standing) {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
 	}
 	return nil
-}
-
-// leaves tells whether a victim is known to be going or gone; nil is not.
-func (p *preemption) leaves(victim *v1.Pod) bool {
-	if victim == nil {
-		return false
-	}
-	now, err := p.pods.Pods(victim.Namespace).Get(victim.Name)
-	return err != nil || now.UID != victim.UID || now.DeletionTimestamp != nil
 }
 
 // EventsToRegister opens the gate of PreEnqueue when the last victim goes. Of refusals the filters know themselves when victims are gone.
@@ -134,7 +90,7 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	for _, o := range job.lower {
 		p.handle.DeleteNominatedPodIfExists(o)
 	}
-	p.under.begin(preemptor.UID)
+	p.under.begin(preemptor.UID, time.Now())
 	p.handle.Go(func() { p.carryOut(ctx, job) })
 	return nominate(choice.Node), nil
 }

@@ -78,6 +78,22 @@ func (s *Statuses) Settle(ctx context.Context, uid types.UID) {
 	}
 }
 
+// Silent is Settle for who does not wait: false when a write is under way.
+func (s *Statuses) Silent(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.want, uid)
+	return s.writing != uid
+}
+
+// Expect writes the node that a Pod is going to be bound to into status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A failure is
+// logged: the binding goes on without it.
+func (s *Statuses) Expect(ctx context.Context, p *v1.Pod, node string) {
+	if err := s.write(ctx, Wish{Pod: p, Nominated: &node}); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Failed to update the nominated node name in the binding cycle", "pod", klog.KObj(p), "nominatedNodeName", node)
+	}
+}
+
 // Run writes until ctx ends.
 func (s *Statuses) Run(ctx context.Context) {
 	for {

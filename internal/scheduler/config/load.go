@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +91,16 @@ func Complete(cfg *config.KubeSchedulerConfiguration) {
 	}
 	set(&cfg.EnableProfiling, true)
 	set(&cfg.EnableContentionProfiling, true)
+}
+
+// EnablePlugin adds a plugin to every profile of a completed configuration that neither has it nor disables it, as a gate does that brings a default plugin.
+func EnablePlugin(cfg *config.KubeSchedulerConfiguration, name string) {
+	for i := range cfg.Profiles {
+		set := &cfg.Profiles[i].Plugins.MultiPoint
+		if !disables(*set, name) && !slices.ContainsFunc(set.Enabled, func(p config.Plugin) bool { return p.Name == name }) {
+			set.Enabled = append(set.Enabled, config.Plugin{Name: name})
+		}
+	}
 }
 
 func set[T any](field **T, to T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/extend"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -41,6 +42,14 @@ type Deps struct {
 	Limit      time.Duration                 // how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
 	SelectorOf func(*v1.Pod) labels.Selector // may be nil
 	Told       Told
+	Shared
+}
+
+// Shared is what all plugins are told of devices and volumes' drivers.
+type Shared struct {
+	Devices framework.SharedDRAManager // nil: devices are not allocated
+	CSI     framework.CSIManager
+	Groups  *Groups // nil: PodGroups are not served
 }
 
 // Told is what the scheduler is told by its plugins and points. Each may be nil.
@@ -55,6 +64,10 @@ type Told struct {
 
 // Current is the snapshot of the cycle under way, for plugins that ask for it through the Handle.
 type Current struct {
+	// Standing gives a Pod as it stands on a node by now, nil for others; for PreEnqueue only, which is asked under the scheduler's lock. May be nil.
+	Standing func(types.UID) *v1.Pod
+	Groups   *Groups // nil: PodGroups are not served
+
 	at atomic.Pointer[snapshot.Snapshot]
 }
 
@@ -76,10 +89,20 @@ func (c *Current) NodeInfos() framework.NodeInfoLister { return c.Get() }
 func (c *Current) StorageInfos() framework.StorageInfoLister { return c.Get() }
 
 // PodGroupStates implements framework.SharedLister.
-func (c *Current) PodGroupStates() framework.PodGroupStateLister { return c.Get().PodGroupStates() }
+func (c *Current) PodGroupStates() framework.PodGroupStateLister {
+	if c.Groups != nil {
+		return c.Groups.PodGroupStates()
+	}
+	return c.Get().PodGroupStates()
+}
 
 // PodGroups implements framework.SharedLister.
-func (c *Current) PodGroups() framework.PodGroupLister { return c.Get().PodGroups() }
+func (c *Current) PodGroups() framework.PodGroupLister {
+	if c.Groups != nil {
+		return c.Groups.PodGroups()
+	}
+	return c.Get().PodGroups()
+}
 
 // CompositePodGroupStates implements framework.SharedLister.
 func (c *Current) CompositePodGroupStates() framework.CompositePodGroupStateLister {
@@ -191,11 +214,17 @@ func (h *Handle) DynamicInformers() dynamicinformer.DynamicSharedInformerFactory
 	return h.deps.Dynamic
 }
 
-// SharedDRAManager is nil: devices are not allocated.
-func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return nil }
+// SharedDRAManager knows claims, slices and classes; nil when the API server does not serve resource.k8s.io/v1.
+func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return h.deps.Devices }
 
-// SharedCSIManager is nil: attach limits are not followed.
-func (h *Handle) SharedCSIManager() framework.CSIManager { return nil }
+// DeviceAllocation is SharedDRAManager, with its hands when it has any.
+func (h *Handle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.Hands) {
+	hands, _ := h.deps.Devices.(dynamicresources.Hands)
+	return h.deps.Devices, hands
+}
+
+// SharedCSIManager knows CSINodes.
+func (h *Handle) SharedCSIManager() framework.CSIManager { return h.deps.CSI }
 
 // Extenders are those of the configuration.
 func (h *Handle) Extenders() []framework.Extender { return h.deps.Extenders }
@@ -215,8 +244,13 @@ func (h *Handle) APICacher() framework.APICacher { return nil }
 // ProfileName is spec.schedulerName of the Pods served.
 func (h *Handle) ProfileName() string { return h.profile.Name }
 
-// PodGroupManager has no groups.
-func (h *Handle) PodGroupManager() framework.PodGroupManager { return groups{h.deps.World} }
+// PodGroupManager knows PodGroups and their Pods; without the gate GenericWorkload there are none.
+func (h *Handle) PodGroupManager() framework.PodGroupManager {
+	if h.deps.Groups != nil {
+		return h.deps.Groups
+	}
+	return groups{h.deps.World}
+}
 
 // SelectorOf finds the selector of the Service or controller a Pod belongs to.
 func (h *Handle) SelectorOf(p *v1.Pod) labels.Selector {
@@ -284,6 +318,14 @@ func (h *Handle) Go(work func()) {
 		return
 	}
 	h.deps.Told.Go(work)
+}
+
+// Standing gives a Pod as it stands on a node by now, more recent than any snapshot; nil for others. Only PreEnqueue may ask.
+func (h *Handle) Standing(uid types.UID) *v1.Pod {
+	if h.deps.World.Standing == nil {
+		return nil
+	}
+	return h.deps.World.Standing(uid)
 }
 
 // Each runs do for 0..n-1 beside each other.

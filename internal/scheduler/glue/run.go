@@ -228,6 +228,14 @@ func (p *Profile) preFlight(ctx context.Context, c Cycle) *framework.Status {
 	return failed(s, "PreBindPreFlight")
 }
 
+// Lingers tells whether a Pod that has a node will not be bound to it at once: it waits at Permit, or a plugin has something to prepare.
+func (p *Profile) Lingers(ctx context.Context, c Cycle) bool {
+	return p.Handle.deps.Waiting.find(c.Pod.UID) != nil || slices.ContainsFunc(p.preBind, func(pl framework.PreBindPlugin) bool {
+		_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
+		return s.IsSuccess()
+	})
+}
+
 func (p *Profile) preBindGroup(ctx context.Context, c Cycle, group []framework.PreBindPlugin, skip sets.Set[string]) *framework.Status {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,9 +9,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 )
 
@@ -28,6 +30,7 @@ type Flags struct {
 
 	shadow bool
 	elect  bool
+	gates  map[string]bool
 	set    *pflag.FlagSet
 }
 
@@ -40,6 +43,7 @@ func (f *Flags) Add(s *pflag.FlagSet) {
 	s.StringVar(&f.Cert, "tls-cert-file", "", "serving certificate (default: signed by itself)")
 	s.StringVar(&f.Key, "tls-private-key-file", "", "its key")
 	s.BoolVar(&f.shadow, "shadow-check", false, "rule twice, from memory and by asking every plugin about every node, and report any difference; the plain ruling counts")
+	s.Var(cliflag.NewMapStringBool(&f.gates), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Pods of a PodGroup are scheduled together, KEP-4671)")
 	s.BoolVar(&f.elect, "leader-elect", true, "work only while holding the lease, so that several may run (default: as the configuration file says)")
 }
 
@@ -53,6 +57,9 @@ func (f *Flags) Options(known ...string) (Options, error) {
 		cfg.LeaderElection.LeaderElect = &f.elect
 	}
 	o := Options{Config: cfg, ShadowCheck: f.shadow}
+	if o.Features, err = features.Parse(f.gates); err != nil {
+		return Options{}, fmt.Errorf("--feature-gates: %w", err)
+	}
 	if f.Port != 0 {
 		o.Listen = &Listen{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, More: legacyregistry.DefaultGatherer}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -18,10 +19,13 @@ import (
 	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/post"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/gantry-project/gantry/internal/scheduler/wire"
 )
 
 // healthTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
@@ -40,19 +44,22 @@ type Options struct {
 	Plugins    map[string]plugins.Factory         // out-of-tree plugins by name
 	Listen     *Listen                            // nil: no server
 
+	Features    features.Features      // GenericWorkload schedules Pods of a PodGroup together
 	ShadowCheck bool                   // rule twice and report any difference
 	Record      func(*replay.Decision) // is given every decision with all it was made from; nil: nobody
 }
 
 // Run schedules until ctx ends or the lease is lost.
 func Run(ctx context.Context, o Options) error {
-	client, err := kubernetes.NewForConfig(limited(o.KubeConfig, o.Config))
+	own := limited(o.KubeConfig, o.Config)
+	client, err := o.open(own)
 	if err != nil {
 		return fmt.Errorf("scheduler: client: %w", err)
 	}
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
+		Client: client, Post: post.New(own), KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
+		Workloads: o.Features.GenericWorkload,
 	})
 	if err != nil {
 		return err
@@ -74,6 +81,43 @@ func Run(ctx context.Context, o Options) error {
 	return lead(ctx, o, lease, s.Run)
 }
 
+// open makes the client and, unless there are some, the informers.
+func (o *Options) open(own *rest.Config) (kubernetes.Interface, error) {
+	cfg := own
+	if own.Dial == nil && own.Transport == nil {
+		cfg = rest.CopyConfig(own)
+		cfg.Dial = post.Gather((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext) // times as those of client-go
+	}
+	over, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfigAndClient(cfg, over)
+	if err != nil || o.Informers != nil {
+		return client, err
+	}
+	o.Informers = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trimmed))
+	if o.readsWhole() {
+		return client, nil
+	}
+	if cfg != own {
+		cfg = rest.CopyConfig(cfg)
+		cfg.NextProtos = []string{"http/1.1"}
+		// The kernel finds within 45 s that nobody is there any more, as client-go's pings do over HTTP/2; with 30 s between its tries it would take minutes.
+		alive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
+		cfg.Dial = post.Gather((&net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: alive}).DialContext)
+		if over, err = rest.HTTPClientFor(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return client, wire.Pods(o.Informers, cfg, over)
+}
+
+// readsWhole tells whether somebody may read fields of Pods that the plugins at hand do not.
+func (o *Options) readsWhole() bool {
+	return len(o.Plugins) > 0 || len(o.Config.Extenders) > 0 || o.Record != nil || o.Features.GenericWorkload
+}
+
 // limited is the client configuration with the throttle of the file; without one there is none.
 func limited(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *rest.Config {
 	c = rest.CopyConfig(c)
@@ -83,6 +127,7 @@ func limited(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *rest.Confi
 	if c.QPS, c.Burst = cfg.ClientConnection.QPS, int(cfg.ClientConnection.Burst); c.QPS == 0 {
 		c.QPS = -1
 	}
+	c.DisableCompression = true // the watch of Pods is most of what comes in; packing and unpacking it cost more than its bytes
 	if c.ContentType == "" {
 		c.ContentType, c.AcceptContentTypes = cfg.ClientConnection.ContentType, cfg.ClientConnection.AcceptContentTypes
 	}
@@ -146,4 +191,12 @@ type Listen struct {
 	ClientCA []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
 	More     metrics.Gatherer     // metrics of the whole process; nil: none
 	Bound    func(address string) // told where it listens; may be nil
+}
+
+// trimmed drops what no plugin reads and every object carries, often more of it than of all else.
+func trimmed(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/prometheus/slis"
 	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
 )
@@ -108,6 +109,7 @@ func (s *server) handler() http.Handler {
 		all = append(all, s.More)
 	}
 	m.Handle("/metrics", metrics.HandlerFor(all, metrics.HandlerOpts{ErrorHandling: metrics.ContinueOnError}))
+	slis.SLIMetricsWithReset{}.Install(m)
 	m.HandleFunc("/configz", s.configz)
 	if s.config.EnableProfiling != nil && *s.config.EnableProfiling {
 		m.UnlistedHandlePrefix("/debug/pprof/", http.HandlerFunc(pprof.Index))

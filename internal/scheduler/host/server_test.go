@@ -39,7 +39,7 @@ func web(t *testing.T) func(path, token string) (int, string) {
 			review := &authorization.SubjectAccessReview{}
 			_ = json.NewDecoder(r.Body).Decode(review)
 			at := review.Spec.NonResourceAttributes
-			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && (at.Path == "/metrics" || at.Path == "/configz")
+			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && (strings.HasPrefix(at.Path, "/metrics") || at.Path == "/configz")
 			answer = review
 		default:
 			w.WriteHeader(http.StatusNotFound)
@@ -113,6 +113,10 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 0`},
 		{"/metrics", "good", 200, `scheduler_cache_size{type="nodes"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_informer_last_event_timestamp_seconds`},
+		{"/metrics", "good", 200, `scheduler_queued_entities{queue="gated",type="podgroup"} 0`},
+		{"/metrics/slis", "known", 403, `forbidden: User "bob" cannot get path "/metrics/slis"`},
+		{"/metrics/slis", "good", 200, `kubernetes_healthcheck{name="ping",type="healthz"} 1`},
+		{"/metrics/slis", "good", 200, `kubernetes_healthchecks_total{name="ping",status="success",type="livez"}`},
 		{"/configz", "good", 200, `"percentageOfNodesToScore"`},
 		{"/debug/pprof/", "good", 403, "forbidden"},
 	} {

@@ -110,8 +110,9 @@ func (c *class) begin(ctx context.Context, in *In) {
 		if !c.shares[p.Name()] {
 			continue
 		}
+		answered := in.Clock.of(p, "PreFilter")
 		result, s := p.PreFilter(ctx, rec, in.Pod, c.memory.Table.Nodes)
-		if s.IsSkip() {
+		if answered(s); s.IsSkip() {
 			c.skipFilter.Insert(p.Name())
 		} else if !s.IsSuccess() || !result.AllNodes() {
 			c.odd = true
@@ -122,7 +123,9 @@ func (c *class) begin(ctx context.Context, in *In) {
 		if !c.shares[p.Name()] {
 			continue
 		}
-		if s := p.PreScore(ctx, rec, in.Pod, c.memory.Table.Nodes); s.IsSkip() {
+		answered := in.Clock.of(p, "PreScore")
+		s := p.PreScore(ctx, rec, in.Pod, c.memory.Table.Nodes)
+		if answered(s); s.IsSkip() {
 			c.skipScore.Insert(p.Name())
 		} else if !s.IsSuccess() {
 			c.odd = true
@@ -202,7 +205,6 @@ type scratch struct {
 	refused []*framework.Status
 	passed  []int32
 	scores  []int64
-	old     []int32
 }
 
 func (c *class) filter(ctx context.Context, in *In, rows []int32) {
@@ -214,7 +216,9 @@ func (c *class) filter(ctx context.Context, in *In, rows []int32) {
 		f := &c.filters[i]
 		if f.Opinion != nil {
 			if f.Refuse != nil {
+				answered := in.Clock.of(f.judge, "Filter")
 				f.Refuse(rows, no)
+				answered(nil)
 			}
 			continue
 		}
@@ -222,7 +226,9 @@ func (c *class) filter(ctx context.Context, in *In, rows []int32) {
 			if no[k] != nil {
 				continue
 			}
+			answered := in.Clock.of(f.judge, "Filter")
 			s := f.judge.Filter(ctx, in.State, in.Pod, m.Table.Nodes[row])
+			answered(s)
 			switch {
 			case s.IsSuccess():
 			case !s.IsRejected():

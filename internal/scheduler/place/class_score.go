@@ -17,15 +17,18 @@ func (c *class) score(ctx context.Context, in *In, rows []int32) {
 		clear(m.scores)
 		if s.Opinion == nil {
 			for k, row := range rows {
+				answered := in.Clock.of(s.judge, "Score")
 				v, status := s.judge.Score(ctx, in.State, in.Pod, m.Table.Nodes[row])
-				if !status.IsSuccess() {
+				if answered(status); !status.IsSuccess() {
 					c.odd = true
 					return
 				}
 				m.scores[k] = v
 			}
 		} else if s.Opinion.Score != nil {
+			answered := in.Clock.of(s.judge, "Score")
 			s.Opinion.Score(rows, m.scores)
+			answered(nil)
 		}
 		if !s.take(rows, m.scores, len(c.no)) {
 			c.odd = true
@@ -54,7 +57,7 @@ func (c *class) rank(rows []int32) {
 func (s *opinedScorer) take(rows []int32, scores []int64, n int) bool {
 	for k, row := range rows {
 		v := scores[k]
-		if v > math.MaxInt32/int64(framework.MaxScore) || v < 0 || !s.scaled && v > framework.MaxScore {
+		if v > math.MaxInt32/framework.MaxScore || v < 0 || !s.scaled && v > framework.MaxScore {
 			return false
 		}
 		if v != 0 && s.raw == nil {

@@ -13,13 +13,14 @@ const (
 	Many    = 100
 	Full    = 100
 	FullWon = 10
-	Best    = 20
+	Best    = 10
+	Named   = 20 // nodes outside the sample
 )
 
 // Fact is the ruling for the journal; the caller adds attempt and times.
 func (r *Ruling) Fact() journal.Ruled {
 	f := journal.Ruled{
-		Profile: r.judges.Profile, Nodes: r.Nodes(), Visited: r.Visited, Feasible: r.Feasible(),
+		Profile: r.judges.Profile, Nodes: r.Nodes(), Sample: journal.Sample{Visited: r.Visited, Left: r.left(), LeftOut: r.LeftOut(Named)}, Feasible: r.Feasible(),
 		Winner: r.Winner, RunnerUp: r.RunnerUp, Ties: r.Ties, Message: r.Message(),
 	}
 	if r.End != nil && r.Visited == 0 {
@@ -37,6 +38,27 @@ func (r *Ruling) Fact() journal.Ruled {
 		f.Counted = r.counted(full)
 	}
 	return f
+}
+
+// LeftOut names the first n nodes that were not looked at, as enough others fit before their turn came. Nodes that a PreFilter plugin ruled out are not among them.
+func (r *Ruling) LeftOut(n int) []string {
+	k := min(n, r.left())
+	if k == 0 {
+		return nil
+	}
+	out := make([]string, k)
+	for i := range out {
+		out[i] = r.ring[(r.from+r.Visited+i)%len(r.ring)].Node().Name
+	}
+	return out
+}
+
+// left counts them.
+func (r *Ruling) left() int {
+	if r.Winner == "" {
+		return 0
+	}
+	return max(len(r.ring)-r.Visited, 0)
 }
 
 // Refusals explains the first n refusals, in the order of the snapshot.

@@ -3,6 +3,7 @@ package place
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
@@ -33,11 +34,16 @@ func (c *cycle) preFilter() bool {
 }
 
 func (c *cycle) keepOnly(names sets.Set[string], by sets.Set[string]) {
-	c.nodes = nil
-	for _, n := range c.World.All() {
-		if names.Has(n.Node().Name) {
-			c.nodes = append(c.nodes, n)
+	rows := make([]int, 0, len(names))
+	for name := range names {
+		if row, ok := c.World.Index(name); ok {
+			rows = append(rows, row)
 		}
+	}
+	slices.Sort(rows)
+	c.nodes = make([]framework.NodeInfo, len(rows))
+	for i, row := range rows {
+		c.nodes[i] = c.World.At(row)
 	}
 	c.ruling.absent = framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
 	c.ruling.Rejectors.Insert(by.UnsortedList()...)
@@ -52,7 +58,9 @@ func preFilter(ctx context.Context, in In, nodes []framework.NodeInfo) (*framewo
 		named  = sets.Set[string]{}
 	)
 	for _, p := range in.Judges.PreFilter {
+		answered := in.Clock.of(p, "PreFilter")
 		r, s := p.PreFilter(ctx, in.State, in.Pod, nodes)
+		answered(s)
 		switch {
 		case s.IsSkip():
 			skip.Insert(p.Name())
@@ -97,6 +105,7 @@ func (c *cycle) filter() bool {
 		start = c.Sample.StartsAt % len(c.nodes)
 	}
 	at := func(i int) framework.NodeInfo { return c.nodes[(start+i)%len(c.nodes)] }
+	r.sampled(c.nodes, start)
 	said := c.Boards.statuses(len(c.nodes))
 	c.feasible = c.Boards.feasible[:0]
 	for from := 0; from < len(c.nodes) && len(c.feasible) < enough; {
@@ -173,11 +182,12 @@ func WithNominated(ctx context.Context, in In, n framework.NodeInfo) (framework.
 	return state, with, nil
 }
 
-// Filter asks the filters about one node; the first no ends it. Only Pod and State of in are read.
+// Filter asks the filters about one node; the first no ends it. Only Pod, State and Clock of in are read.
 func Filter(ctx context.Context, in In, filters []framework.FilterPlugin, n framework.NodeInfo) *framework.Status {
 	for _, f := range filters {
+		answered := in.Clock.of(f, "Filter")
 		s := f.Filter(ctx, in.State, in.Pod, n)
-		if s.IsSuccess() {
+		if answered(s); s.IsSuccess() {
 			continue
 		}
 		if !s.IsRejected() {

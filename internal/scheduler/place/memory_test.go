@@ -8,11 +8,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apilabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/podtopologyspread"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -120,6 +122,13 @@ func (t *town) spread(p *v1.Pod) {
 	}
 	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: int32(rapid.IntRange(1, 2).Draw(t.T, "skew")), TopologyKey: t.one("over", v1.LabelHostname, v1.LabelTopologyZone),
 		WhenUnsatisfiable: v1.UnsatisfiableConstraintAction(t.one("else", "DoNotSchedule", "ScheduleAnyway")), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}}
+	if t.chance("two?", 50) {
+		second := p.Spec.TopologySpreadConstraints[0]
+		second.MaxSkew, second.TopologyKey = 3, t.one("and over", v1.LabelHostname, v1.LabelTopologyZone, "disk")
+		second.WhenUnsatisfiable = v1.UnsatisfiableConstraintAction(t.one("or else", "DoNotSchedule", "ScheduleAnyway"))
+		second.NodeTaintsPolicy = new(v1.NodeInclusionPolicy(t.one("taints", "Honor", "Ignore")))
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, second)
+	}
 }
 
 func (t *town) change() {
@@ -169,6 +178,35 @@ func TestMemoryRulesAsWithout(t *testing.T) {
 	}
 	for range rounds {
 		rememberAtRandom(t, defaultJudges(t))
+	}
+}
+
+// TestMemoryRulesAsWithoutByDefaultConstraints: the same where Pods belong to something that selects them, so that the system's constraints score them.
+func TestMemoryRulesAsWithoutByDefaultConstraints(t *testing.T) {
+	judges := defaultJudges(t)
+	spread := podtopologyspread.New(nil, func(p *v1.Pod) apilabels.Selector {
+		return apilabels.SelectorFromSet(apilabels.Set{"app": p.Labels["app"]})
+	})
+	for _, replace := range []func(){
+		func() { seat(judges.PreFilter, framework.PreFilterPlugin(spread)) }, func() { seat(judges.Filter, framework.FilterPlugin(spread)) }, func() { seat(judges.PreScore, framework.PreScorePlugin(spread)) },
+	} {
+		replace()
+	}
+	for i, s := range judges.Score {
+		if s.Name() == spread.Name() {
+			judges.Score[i].ScorePlugin = spread
+		}
+	}
+	for range 5 {
+		rememberAtRandom(t, judges)
+	}
+}
+
+func seat[P framework.Plugin](all []P, pl P) {
+	for i := range all {
+		if all[i].Name() == pl.Name() {
+			all[i] = pl
+		}
 	}
 }
 

@@ -94,7 +94,9 @@ func (m *mixer) sweep() {
 		rows := m.Memory.everyRow()
 		m.swept[k] = make([]*framework.Status, len(rows))
 		if o.Refuse != nil {
+			answered := m.Clock.of(f, "Filter")
 			o.Refuse(rows, m.swept[k])
+			answered(nil)
 		}
 	}
 }
@@ -121,6 +123,7 @@ func (c *cycle) mixFilter(class *class, others []framework.FilterPlugin) bool {
 	if enough < n {
 		start = c.Sample.StartsAt % n
 	}
+	r.sampled(nodes, start)
 	said := c.Boards.statuses(n)
 	c.feasible, c.rows = c.Boards.feasible[:0], c.Memory.passed[:0]
 	for from := 0; from < n && len(c.feasible) < enough; {
@@ -175,7 +178,9 @@ func (c *cycle) mixPreScore(class *class, loud []framework.Plugin) bool {
 	return true
 }
 
-func (c *cycle) askPreScore(p framework.PreScorePlugin) *framework.Status {
+func (c *cycle) askPreScore(p framework.PreScorePlugin) (s *framework.Status) {
+	answered := c.Clock.of(p, "PreScore")
+	defer func() { answered(s) }()
 	if k := c.sums[p.Name()]; k != nil {
 		return k.PreScore(c.State, c.Pod, c.feasible)
 	}
@@ -196,7 +201,9 @@ func (c *cycle) mixScore(class *class) bool {
 	for p, s := range r.scorers {
 		o := class.scorer(s.Name())
 		if swept := c.swept[s.Name()]; swept != nil && swept.Score != nil {
+			answered := c.Clock.of(s, "Score")
 			raw := c.Memory.sweepScores(c.rows, swept)
+			answered(nil)
 			for i := range raw {
 				b.norm[p][i].Score = raw[i]
 			}

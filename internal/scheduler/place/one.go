@@ -30,6 +30,7 @@ type In struct {
 	Boards    *Boards                               // memory reused from ruling to ruling; nil: new
 	Memory    *Memory                               // columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
 	Second    Second                                // has a say after the plugins; nil: nobody
+	Clock     Clock                                 // stop watch for single plugins; nil: they are not timed
 	Promised  []string                              // nodes that Nominated has Pods for; read with a Memory only, which is not used when it is nil but Nominated is not
 }
 
@@ -95,14 +96,20 @@ func One(ctx context.Context, in In) *Ruling {
 	if c.Memory != nil && c.Second == nil && c.remember() {
 		return c.ruling
 	}
-	if c.nodes == nil {
-		c.nodes = in.World.All()
-	}
+	c.nodes = c.everybody()
 	if !c.preFilter() || !c.filter() || !c.narrow() || !c.preScore() || !c.score() || !c.weighAgain() {
 		return c.ruling
 	}
 	c.choose()
 	return c.ruling
+}
+
+// everybody lists all nodes; the memory has the list already when it follows this snapshot.
+func (c *cycle) everybody() []framework.NodeInfo {
+	if m := c.Memory; m != nil && c.World.Layout() != 0 && m.Table.Layout() == c.World.Layout() && m.Table.Generation() == c.World.Generation() {
+		return m.Table.Nodes
+	}
+	return c.World.All()
 }
 
 // cycle is one run through the points.

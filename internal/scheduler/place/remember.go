@@ -115,14 +115,16 @@ func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) ([]framewor
 }
 
 // askPreFilter asks a judge about the Pod, from its sums where it keeps any.
-func (c *cycle) askPreFilter(p framework.PreFilterPlugin) (*framework.PreFilterResult, *framework.Status) {
+func (c *cycle) askPreFilter(p framework.PreFilterPlugin) (_ *framework.PreFilterResult, s *framework.Status) {
+	answered := c.Clock.of(p, "PreFilter")
+	defer func() { answered(s) }()
 	if t, ok := p.(Tallying); ok {
 		if k := c.Memory.tally(&c.In, t); k != nil {
 			if c.sums == nil {
 				c.sums, c.swept = map[string]*kept{}, map[string]*columns.Opinion{}
 			}
 			c.sums[p.Name()] = k
-			s := k.PreFilter(c.State, c.Pod)
+			s = k.PreFilter(c.State, c.Pod)
 			if o := k.Opinion(); o != nil {
 				c.swept[p.Name()] = o
 			}

@@ -37,9 +37,11 @@ type outcome struct {
 	no       []refusal
 	feasible []framework.NodeInfo
 	scorers  []Scorer
-	boards   *Boards // nil when nothing was scored
-	at       int     // the winner's place in feasible; with a class its row
-	class    *class  // set when refusals and scores are those of the class, and no and feasible are empty
+	boards   *Boards              // nil when nothing was scored
+	at       int                  // the winner's place in feasible; with a class its row
+	ring     []framework.NodeInfo // in the order of looking; nil when that order does not matter
+	from     int                  // place of the first that was looked at
+	class    *class               // set when refusals and scores are those of the class, and no and feasible are empty
 }
 
 type refusal struct {
@@ -47,8 +49,16 @@ type refusal struct {
 	status *framework.Status
 }
 
+// sampled notes in which order nodes are looked at, from which on.
+func (r *Ruling) sampled(nodes []framework.NodeInfo, from int) {
+	r.ring, r.from = nodes, from
+}
+
 // Fits tells whether a node was chosen.
 func (r *Ruling) Fits() bool { return r.Winner != "" }
+
+// Scored tells whether nodes were compared.
+func (r *Ruling) Scored() bool { return r.boards != nil && r.End == nil }
 
 // Nodes is the number of nodes in the snapshot.
 func (r *Ruling) Nodes() int { return r.world.Len() }

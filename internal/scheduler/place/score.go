@@ -70,7 +70,9 @@ func (c *cycle) preScore() bool {
 func PreScore(ctx context.Context, in In, nodes []framework.NodeInfo) *framework.Status {
 	skip := sets.Set[string]{}
 	for _, p := range in.Judges.PreScore {
+		answered := in.Clock.of(p, "PreScore")
 		s := p.PreScore(ctx, in.State, in.Pod, nodes)
+		answered(s)
 		if s.IsSkip() {
 			skip.Insert(p.Name())
 		} else if !s.IsSuccess() {
@@ -134,8 +136,9 @@ func (c *cycle) askScores(scorers []Scorer, places []int) {
 	b := c.Boards
 	c.Each(len(c.feasible), func(i int) {
 		for k, s := range scorers {
+			answered := c.Clock.of(s, "Score")
 			n, status := s.Score(c.ctx, c.State, c.Pod, c.feasible[i])
-			if !status.IsSuccess() {
+			if answered(status); !status.IsSuccess() {
 				b.failed[i] = framework.AsStatus(fmt.Errorf("plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())
 				return
 			}
@@ -172,7 +175,9 @@ func (c *cycle) weigh(p int, s Scorer) *framework.Status {
 		b.raw[p][i] = list[i].Score
 	}
 	if ext := s.ScoreExtensions(); ext != nil {
-		if status := ext.NormalizeScore(c.ctx, c.State, c.Pod, list); !status.IsSuccess() {
+		answered := c.Clock.of(s, "ScoreExtensionNormalize")
+		status := ext.NormalizeScore(c.ctx, c.State, c.Pod, list)
+		if answered(status); !status.IsSuccess() {
 			return framework.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())
 		}
 	}

@@ -65,14 +65,14 @@ var All = []Row{
 	{Name: tainttoleration.Name, Weight: 3, New: plain(tainttoleration.New)},
 	{Name: nodeaffinity.Name, Weight: 2, New: with(nodeaffinity.New), Args: &nodeAffinityArgs},
 	{Name: nodeports.Name, New: plain(nodeports.New)},
-	{Name: noderesources.FitName, Weight: 1, New: with(noderesources.NewFit), Args: &fitArgs},
+	{Name: noderesources.FitName, Weight: 1, New: newFit, Args: &fitArgs},
 	{Name: volumerestrictions.Name, New: knowing(volumerestrictions.New)},
 	{Name: nodevolumelimits.Name, New: knowing(nodevolumelimits.New)},
 	{Name: volumebinding.Name, New: newVolumeBinding, Args: &volumeArgs},
 	{Name: volumezone.Name, New: knowing(volumezone.New)},
 	{Name: podtopologyspread.Name, Weight: 2, New: newSpread, Args: &spreadArgs},
 	{Name: interpodaffinity.Name, Weight: 2, New: newAffinity, Args: &interPodArgs},
-	{Name: dynamicresources.Name, New: plain(dynamicresources.New)}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
+	{Name: dynamicresources.Name, New: newDevices, Args: &devicesArgs}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
 	{Name: DefaultPreemption, Args: &preemptionArgs},
 	{Name: noderesources.BalancedName, Weight: 1, New: with(newBalanced), Args: &balancedArgs},
 	{Name: imagelocality.Name, Weight: 1, New: plain(imagelocality.New)},
@@ -102,6 +102,20 @@ func with[A runtime.Object, P framework.Plugin](make func(A) (P, error)) Factory
 		}
 		return make(own)
 	}
+}
+
+func newFit(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	own, ok := args.(*config.NodeResourcesFitArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+	}
+	f, err := noderesources.NewFit(own)
+	if holder, ok := h.(DeviceHolder); ok && err == nil {
+		if draw, _ := holder.DeviceAllocation(); draw != nil {
+			f.Leave(func(name v1.ResourceName) bool { return dynamicresources.Serving(draw, name) != nil })
+		}
+	}
+	return f, err
 }
 
 func newBalanced(args *config.NodeResourcesBalancedAllocationArgs) (*noderesources.Balanced, error) {
@@ -155,6 +169,24 @@ func newVolumeBinding(_ context.Context, args runtime.Object, h framework.Handle
 		hands = holder.VolumeHands()
 	}
 	return volumebinding.New(own, storage.FactsOf(h), hands), nil
+}
+
+// DeviceHolder is what a Handle offers whose scheduler knows devices: the manager, and hands when it allocates them. Both may be nil.
+type DeviceHolder interface {
+	DeviceAllocation() (framework.SharedDRAManager, dynamicresources.Hands)
+}
+
+func newDevices(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	own, ok := args.(*config.DynamicResourcesArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+	}
+	holder, ok := h.(DeviceHolder)
+	if !ok {
+		return dynamicresources.New(own, nil, nil), nil
+	}
+	draw, hands := holder.DeviceAllocation()
+	return dynamicresources.New(own, draw, hands), nil
 }
 
 // namespacesOf looks namespaces' labels up in the Handle's informers; nil without any.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -31,6 +33,7 @@ var (
 	spreadArgs     = row(func() *config.PodTopologySpreadArgs { return &config.PodTopologySpreadArgs{} }, completeSpread, checkSpread)
 	interPodArgs   = row(func() *config.InterPodAffinityArgs { return &config.InterPodAffinityArgs{} }, completeInterPod, checkInterPod)
 	volumeArgs     = row(func() *config.VolumeBindingArgs { return &config.VolumeBindingArgs{} }, completeVolumes, checkVolumes)
+	devicesArgs    = row(func() *config.DynamicResourcesArgs { return &config.DynamicResourcesArgs{} }, completeDevices, checkDevices)
 	preemptionArgs = row(func() *config.DefaultPreemptionArgs { return &config.DefaultPreemptionArgs{} }, completePreemption, checkPreemption)
 )
 
@@ -239,6 +242,26 @@ func checkPreemption(path *field.Path, a *config.DefaultPreemptionArgs) field.Er
 	}
 	if percent == 0 && absolute == 0 {
 		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "cannot both be zero"), field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "cannot both be zero"))
+	}
+	return errs
+}
+
+func completeDevices(a *config.DynamicResourcesArgs) {
+	if a.FilterTimeout == nil {
+		a.FilterTimeout = &metav1.Duration{Duration: config.DynamicResourcesFilterTimeoutDefault}
+	}
+	if a.BindingTimeout == nil {
+		a.BindingTimeout = &metav1.Duration{Duration: config.DynamicResourcesBindingTimeoutDefault}
+	}
+}
+
+func checkDevices(path *field.Path, a *config.DynamicResourcesArgs) field.ErrorList {
+	var errs field.ErrorList
+	if t := a.FilterTimeout; t != nil && t.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("filterTimeout"), t.String(), "must be greater than or equal to 0"))
+	}
+	if t := a.BindingTimeout; t != nil && t.Duration < time.Second {
+		errs = append(errs, field.Invalid(path.Child("bindingTimeout"), t.String(), "must be greater than or equal to 1 second"))
 	}
 	return errs
 }

@@ -1,14 +1,20 @@
 package plugins
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
 // Extra are plugins that are compiled in and off until a profile enables them; their arguments may be absent (nil).
 var Extra = []Row{
 	{Name: coscheduling.Name, Args: &coschedulingArgs},
+	{Name: gangscheduling.Name, New: newGangs}, // on with the gate GenericWorkload
 }
 
 var coschedulingArgs = row(func() *coscheduling.Args { return &coscheduling.Args{} }, (*coscheduling.Args).Complete,
@@ -16,3 +22,7 @@ var coschedulingArgs = row(func() *coscheduling.Args { return &coscheduling.Args
 
 // Known are the rows of all plugins compiled in.
 func Known() []Row { return append(append([]Row{}, All...), Extra...) }
+
+func newGangs(_ context.Context, _ runtime.Object, h framework.Handle) (framework.Plugin, error) {
+	return gangscheduling.New(h.PodGroupManager()), nil
+}

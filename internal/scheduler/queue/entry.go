@@ -47,6 +47,7 @@ type Entry struct {
 type parkedEntry struct {
 	gatingEvents []framework.ClusterEvent // that may open a closed gate
 
+	Flushed bool            // it was woken by the passing of time, not by an event
 	keys    []key           // under which the parked Pod is found
 	checked time.Time       // when a gated Pod's gate was last found closed after a long time
 	ignored map[string]bool // plugin and kind of event: said that it does not help

@@ -58,7 +58,7 @@ func (f *flight) end(uid types.UID) {
 	}
 }
 
-// counts gives the events kept by kind, and the Pods in flight as PodPop.
+// counts gives the events kept by kind, and the Pods in flight as PodPopped.
 func (f *flight) counts() map[string]int {
 	out := map[string]int{}
 	for el := f.log.Front(); el != nil; el = el.Next() {
@@ -66,11 +66,11 @@ func (f *flight) counts() map[string]int {
 		case Event:
 			out[v.Label()]++
 		case types.UID:
-			out["PodPop"]++
+			out["PodPopped"]++
 		}
 	}
 	return out
 }
 
-// InFlightEvents counts by kind the events that are kept for Pods in flight; those Pods themselves count as PodPop, as upstream names them.
+// InFlightEvents counts by kind the events that are kept for Pods in flight; those Pods themselves count as PodPopped, as upstream names them.
 func (q *Queue) InFlightEvents() map[string]int { return q.flight.counts() }

@@ -35,6 +35,9 @@ func (q *Queue) put(e *Entry, to Place, w wish) Move {
 		}
 	}
 	e.Place = to
+	if w.cause != CauseBackoff { // which only ends what another cause began
+		e.Flushed = w.cause == CauseTimeout
+	}
 	switch to {
 	case Active:
 		q.active.push(e)

@@ -173,6 +173,22 @@ func (q *Queue) Pop(now time.Time) *Entry {
 	if e == nil {
 		return nil
 	}
+	q.board(e, now)
+	return e
+}
+
+// Take takes a Pod out of its turn, whatever it waits for but gates: its group is tried now. nil when it does not wait here. Done must be called as after Pop.
+func (q *Queue) Take(uid types.UID, now time.Time) *Entry {
+	e := q.all[uid]
+	if e == nil || e.Place == Gated || q.flight.has(uid) {
+		return nil
+	}
+	q.board(e, now)
+	return e
+}
+
+// board puts an entry into flight.
+func (q *Queue) board(e *Entry, now time.Time) {
 	q.lift(e)
 	delete(q.all, e.Pod().UID)
 	e.Place = InFlight
@@ -181,7 +197,6 @@ func (q *Queue) Pop(now time.Time) *Entry {
 		e.First = &now
 	}
 	q.flight.begin(e.Pod().UID)
-	return e
 }
 
 // Done ends a Pod's flight: it was bound, is gone, or came back.

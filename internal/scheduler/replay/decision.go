@@ -57,6 +57,7 @@ type Objects struct {
 	Drivers     []*storagev1.CSIDriver          `json:"drivers,omitempty"`
 	Capacities  []*storagev1.CSIStorageCapacity `json:"capacities,omitempty"`
 	Attachments []*storagev1.VolumeAttachment   `json:"attachments,omitempty"`
+	Devices     *Devices                        `json:"devices,omitempty"`
 }
 
 // Line is the decision as it is written to a file, with the end of the line.

@@ -1,6 +1,6 @@
 // Package replay writes a decision of the scheduler down with all it was made from, makes it again, and says what differs.
 //
-// Chapter 3, judged. A Decision is one line of JSON: the nodes with the Pods on them, promised Pods, the Pod, the objects around volumes where it has any, the profile's
+// Chapter 3, judged. A Decision is one line of JSON: the nodes with the Pods on them, promised Pods, the Pod, the objects around volumes and devices where it has any, the profile's
 // configuration, the pick among equal nodes, and the ruling. Open puts the cluster together again; Again rules with the same plugins and the same pick, Against with
 // another configuration.
 //

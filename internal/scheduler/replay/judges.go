@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 )
 
@@ -24,11 +25,13 @@ type handle struct {
 	factory  informers.SharedInformerFactory
 	facts    storage.Facts
 	selector labels.Selector
+	devices  framework.SharedDRAManager // nil: the Pod asked for none
 }
 
 var (
 	_ plugins.SelectorFinder = (*handle)(nil)
 	_ storage.Source         = (*handle)(nil)
+	_ plugins.DeviceHolder   = (*handle)(nil)
 )
 
 // SharedInformerFactory holds the namespaces; its informers never run.
@@ -39,6 +42,11 @@ func (h *handle) StorageFacts() storage.Facts { return h.facts }
 
 // SelectorOf is the recorded one.
 func (h *handle) SelectorOf(*v1.Pod) labels.Selector { return h.selector }
+
+// DeviceAllocation gives the recorded claims, slices and classes, and nobody who would write.
+func (h *handle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.Hands) {
+	return h.devices, nil
+}
 
 func newHandle(d *Decision) (*handle, error) {
 	h := &handle{factory: informers.NewSharedInformerFactory(nil, 0)}
@@ -58,6 +66,9 @@ func newHandle(d *Decision) (*handle, error) {
 	o := &d.Objects
 	all := slices.Concat(objects(o.Claims), objects(o.Volumes), objects(o.Classes), objects(o.CSINodes), objects(o.Drivers), objects(o.Capacities), objects(o.Attachments))
 	h.facts = storage.Of(all...)
+	if o.Devices != nil {
+		h.devices = o.Devices.open()
+	}
 	return h, nil
 }
 

@@ -25,6 +25,7 @@ type Taken struct {
 	Selector   string
 	Namespaces []*v1.Namespace
 	Storage    storage.Facts // nil: none
+	Devices    *Devices      // nil: none were asked for
 }
 
 // Configured is the configuration of one profile as it is written down; cfg is completed.
@@ -67,6 +68,7 @@ func Take(t Taken) *Decision {
 	for _, n := range t.Namespaces {
 		d.Objects.Namespaces = append(d.Objects.Namespaces, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
 	}
+	d.Objects.Devices = t.Devices.slim()
 	if t.Storage != nil && mounts(t.In.Pod) {
 		g := &gatherer{Facts: t.Storage, to: &d.Objects, seen: sets.Set[string]{}}
 		g.all(d)

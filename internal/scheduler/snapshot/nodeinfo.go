@@ -26,6 +26,7 @@ type NodeInfo struct {
 	allocatable Resource
 	images      map[string]*framework.ImageStateSummary
 	claims      map[string]int // "namespace/name" of claims to the number of Pods using them
+	inline      int            // volumes of Pods that are neither claims nor made of the API's objects or the node's own disk
 	features    ndf.FeatureSet
 	generation  int64
 }
@@ -167,6 +168,11 @@ func (n *NodeInfo) account(p framework.PodInfo, sign int) {
 			n.ports.Remove(port.HostIP, string(port.Protocol), port.HostPort)
 		}
 	}
+	for i := range p.GetPod().Spec.Volumes {
+		if attachable(&p.GetPod().Spec.Volumes[i].VolumeSource) {
+			n.inline += sign
+		}
+	}
 	for _, key := range Claims(p.GetPod()) {
 		if n.claims == nil {
 			n.claims = map[string]int{}
@@ -175,6 +181,14 @@ func (n *NodeInfo) account(p framework.PodInfo, sign int) {
 			delete(n.claims, key)
 		}
 	}
+}
+
+// InlineVolumes is how many volumes Pods bring that may have to be attached without a claim, each counted for every Pod.
+func (n *NodeInfo) InlineVolumes() int { return n.inline }
+
+// attachable tells whether a volume without a claim may have to be attached.
+func attachable(v *v1.VolumeSource) bool {
+	return v.AWSElasticBlockStore != nil || v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.AzureFile != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
 }
 
 // Claims lists "namespace/name" of the persistent volume claims a Pod uses, those of its ephemeral volumes included.

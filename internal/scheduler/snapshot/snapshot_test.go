@@ -229,3 +229,39 @@ func TestEdits(t *testing.T) {
 		t.Error("claims do not follow Pods")
 	}
 }
+
+// The API's word that an assumed Pod is where it was assumed to be changes nothing, so that no judge is asked again; any difference does.
+func TestAConfirmedAssumptionChangesNoNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *v1.Pod)
+		same   bool
+	}{
+		"as assumed":       {func(*v1.Pod) {}, true},
+		"other labels":     {func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }, false},
+		"other annotation": {func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} }, false},
+		"another spec":     {func(p *v1.Pod) { p.Spec = *p.Spec.DeepCopy() }, false},
+		"being deleted":    {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, false},
+		"another node":     {func(p *v1.Pod) { p.Spec.NodeName = "n2" }, false},
+	} {
+		w := snapshot.NewWorld()
+		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		w.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+		assumed := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}, Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
+		if err := w.Assume(assumed, "n1"); err != nil {
+			t.Fatal(err)
+		}
+		before := w.Freeze()
+		said := *assumed
+		c.change(&said)
+		w.SetPod(&said)
+		if w.Assumed("p") {
+			t.Errorf("%s: still assumed", name)
+		}
+		if same := w.Freeze() == before; same != c.same {
+			t.Errorf("%s: the snapshot is the same: %v", name, same)
+		}
+		if p, node := w.Pod("p"); node != said.Spec.NodeName || !c.same && p != &said {
+			t.Errorf("%s: on %s", name, node)
+		}
+	}
+}

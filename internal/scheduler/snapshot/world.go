@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -89,9 +90,22 @@ func (w *World) SetPod(p *v1.Pod) {
 		w.RemovePod(p.UID)
 		return
 	}
+	if r := w.pods[p.UID]; r != nil && r.confirmedBy(p) {
+		r.assumed = false
+		return
+	}
 	info, _ := NewPodInfo(p) // a term that cannot be read binds nobody
 	w.remove(p.UID)
 	w.put(&resident{info: info, node: p.Spec.NodeName})
+}
+
+// confirmedBy tells whether the API shows what was assumed and nothing else, so that nobody has to judge the node anew. Pods that share their containers' memory were
+// decoded from one spec (wire) and differ in nothing of it but the node; Pods that do not are compared by nobody.
+func (r *resident) confirmedBy(p *v1.Pod) bool {
+	was := r.info.pod
+	return r.assumed && r.node == p.Spec.NodeName && len(p.Spec.Containers) > 0 && len(was.Spec.Containers) == len(p.Spec.Containers) && &was.Spec.Containers[0] == &p.Spec.Containers[0] &&
+		p.DeletionTimestamp == nil && was.DeletionTimestamp == nil && maps.Equal(was.Labels, p.Labels) && maps.Equal(was.Annotations, p.Annotations) &&
+		len(was.OwnerReferences) == len(p.OwnerReferences) && len(p.Status.ContainerStatuses)+len(p.Status.InitContainerStatuses) == 0 && p.Status.Resources == nil
 }
 
 // RemovePod forgets a Pod.

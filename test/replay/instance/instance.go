@@ -5,6 +5,7 @@ package instance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type Options struct {
 	Config string   // KubeletConfiguration file
 	Sched  string   // KubeSchedulerConfiguration file of a split instance
 	Flags  []string // further flags of `gantry up`
+
+	Bridge, PodCIDR string // of the Pods' network; made from Number when empty
 }
 
 // Instance is a Gantry and its directory.
@@ -91,8 +94,13 @@ func New(o Options) (*Instance, error) {
 	return i, err
 }
 
-func (i *Instance) bridge() string  { return fmt.Sprintf("gyard%d", i.o.Number) }
-func (i *Instance) podCIDR() string { return fmt.Sprintf("10.%d.0.0/16", 122+i.o.Number) }
+func (i *Instance) bridge() string {
+	return cmp.Or(i.o.Bridge, fmt.Sprintf("gyard%d", i.o.Number))
+}
+
+func (i *Instance) podCIDR() string {
+	return cmp.Or(i.o.PodCIDR, fmt.Sprintf("10.%d.0.0/16", 122+i.o.Number))
+}
 
 // placeFlags are the flags that tell this instance's node from others'.
 func (i *Instance) placeFlags() []string {
@@ -201,6 +209,22 @@ func (i *Instance) PID(name string) int {
 		return c.cmd.Process.Pid
 	}
 	return 0
+}
+
+// Kill ends one process with KILL and waits for its end.
+func (i *Instance) Kill(name string) error {
+	i.mu.Lock()
+	c := i.children[name]
+	delete(i.children, name)
+	i.mu.Unlock()
+	if c == nil {
+		return fmt.Errorf("gantry %s does not run", name)
+	}
+	if err := c.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	<-c.exited
+	return nil
 }
 
 // End ends one process with TERM, and with KILL when it takes more than half a minute.

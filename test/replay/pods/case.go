@@ -26,6 +26,10 @@ type Case struct {
 
 	Stability Stability
 	Recorded  Recording
+
+	// ByTurn ends the last sleep where the Pods are where the recorded ones were at its end, not by the clock: a loop that turns faster or slower, within
+	// what is asked of times, would be found at another turn.
+	ByTurn bool `json:"-"`
 }
 
 // Stability says how far upstream repeated itself: "same", "same states", "same end", "same set", "differs".
@@ -257,6 +261,7 @@ func newText(body string) Text {
 		if strings.HasPrefix(line, "Events:") {
 			events = true
 		}
+		line = seconds.ReplaceAllString(line, "<t>")
 		if events {
 			line = repeats.ReplaceAllString(rule.ReplaceAllString(gap.ReplaceAllString(line, "  "), "  ----"), "$1")
 		}

@@ -89,7 +89,13 @@ func eventsDiffer(wantLines, gotLines []map[string]any, ordered bool) []replay.D
 			out = append(out, replay.Difference{Path: "events " + w.name(), Want: w.message, Got: "no such event"})
 			continue
 		}
-		out = append(out, eventDiffers(w, got[partner[i]])...)
+		mine := got[partner[i]]
+		for _, g := range got { // the same Event of other made-up names: the recording folds them into one
+			if kin(w, g) && w.place == g.place && replay.Match(w.message, g.message) {
+				mine.count = max(mine.count, g.count)
+			}
+		}
+		out = append(out, eventDiffers(w, mine)...)
 	}
 	for j, g := range got {
 		if !taken[j] {

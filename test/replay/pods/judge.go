@@ -19,10 +19,10 @@ func Judge(c *Case, got Recording) (diffs []replay.Difference, near bool) {
 	if c.Stability.History != "differs" {
 		diffs = append(diffs, histories("history", "pod", want.History, got.History)...)
 		diffs = append(diffs, rowsDiffer(want.Rows, got.Rows)...)
-		diffs = append(diffs, describesDiffer(want.Describe, got.Describe)...)
+		diffs = append(diffs, describesDiffer(want, got, c.Stability.Events != "differs")...)
 	}
 	if c.Stability.Events != "differs" {
-		diffs = append(diffs, eventsDiffer(want.Events, got.Events, c.Stability.Events == "same")...)
+		diffs = append(diffs, eventsDiffer(want.withoutEarlyProbes(got), got.Events, c.Stability.Events == "same")...)
 	}
 	diffs = append(diffs, histories("objects", "object", want.Objects, got.Objects)...)
 	diffs = append(diffs, repliesDiffer(want.Replies, got.Replies)...)
@@ -74,7 +74,9 @@ func histories(part, key string, want, got []map[string]any) []replay.Difference
 			if !replay.Match(name, candidate) {
 				continue
 			}
-			if c := align(moments(w.lines[name], key), moments(g.lines[candidate], key)).cost; c < cost {
+			ws, gs := moments(w.lines[name], key), moments(g.lines[candidate], key)
+			// Of several that were alike, those made at the same time meet.
+			if c := align(ws, gs).cost + math.Abs(ws[0].t-gs[0].t)/10; c < cost {
 				pick, cost = candidate, c
 			}
 		}
@@ -123,22 +125,6 @@ func rowsDiffer(want, got []Row) []replay.Difference {
 		return out
 	}
 	return histories("get", "NAME", lines(want), lines(got))
-}
-
-// describesDiffer compares what describe printed line by line; events as a set.
-func describesDiffer(want, got []Text) []replay.Difference {
-	var out []replay.Difference
-	left := slices.Clone(got)
-	for _, w := range want {
-		i := slices.IndexFunc(left, func(g Text) bool { return replay.Match(w.Pod, g.Pod) })
-		if i < 0 {
-			out = append(out, replay.Difference{Path: "describe " + w.Pod, Want: "it was there", Got: "nothing"})
-			continue
-		}
-		out = append(out, linesDiffer("describe "+w.Pod, w.Body, left[i].Body)...)
-		left = slices.Delete(left, i, i+1)
-	}
-	return out
 }
 
 // linesDiffer names lines that are missing and lines that are too many.

@@ -111,10 +111,82 @@ func TestAlignMergesWhatASlowerWatcherWouldMiss(t *testing.T) {
 		{"flap of upstream", []map[string]any{state(0, "Running"), state(5, "Pending"), state(5.1, "Running")}, []map[string]any{state(0, "Running")}, true},
 		{"flap of ours", []map[string]any{state(0, "Running")}, []map[string]any{state(0, "Running"), state(5, "Pending"), state(7, "Running")}, false},
 		{"late", []map[string]any{state(0, "Pending"), state(1, "Running")}, []map[string]any{state(0, "Pending"), state(30, "Running")}, false},
+		{"sooner", []map[string]any{state(0, "Pending"), state(30, "Running")}, []map[string]any{state(0, "Pending"), state(4, "Running")}, true},
+		{"sooner by a round", []map[string]any{state(0, "Pending"), state(16.4, "Running")}, []map[string]any{state(0, "Pending"), state(0.7, "Running")}, true},
+		{"another magnitude", []map[string]any{state(0, "Pending"), state(30, "Running")}, []map[string]any{state(0, "Pending"), state(1, "Running")}, false},
 	} {
 		diffs := differences("x", moments(c.want), moments(c.got))
 		if (len(diffs) == 0) != c.same {
 			t.Errorf("%s: %v", c.name, diffs)
+		}
+	}
+}
+
+// What upstream's first probe found before the program listened is asked only of those whose program did not listen either.
+func TestEarlyProbes(t *testing.T) {
+	event := func(message string, count float64) map[string]any {
+		return map[string]any{"type": "Warning", "reason": "Unhealthy", "object": "Pod/p", "fieldPath": "spec.containers{c}", "message": message, "count": count}
+	}
+	refused := event("Readiness probe failed: dial tcp <pod-ip1>:80: connect: connection refused", 1)
+	later := event("Readiness probe failed: HTTP probe failed with statuscode: 500", 3)
+	for _, c := range []struct {
+		name      string
+		want, got []map[string]any
+		left      int
+	}{
+		{"it listened at the second probe", []map[string]any{refused, later}, []map[string]any{later}, 1},
+		{"ours saw it too", []map[string]any{refused, later}, []map[string]any{refused, later}, 2},
+		{"it never listened", []map[string]any{refused}, nil, 1},
+		{"it was refused again", []map[string]any{event(refused["message"].(string), 2), later}, []map[string]any{later}, 2},
+	} {
+		if got := (Recording{Events: c.want}).withoutEarlyProbes(Recording{Events: c.got}); len(got) != c.left {
+			t.Errorf("%s: %d left", c.name, len(got))
+		}
+	}
+}
+
+// A describe that looked at the state just before or after the one upstream's looked at is compared in what stays.
+func TestDescribeBetweenStates(t *testing.T) {
+	at := func(t, n float64) map[string]any {
+		return map[string]any{"t": t, "pod": "p", "status": map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{"name": "c", "restartCount": n, "state": map[string]any{"running": map[string]any{}}}}}}
+	}
+	text := func(n string, image string) []Text {
+		return []Text{newText("Name: p\nContainers:\n  c:\n    Image: " + image + "\n    Restart Count:  " + n)}
+	}
+	want := Recording{History: []map[string]any{at(0, 0), at(3, 1), at(4.8, 2)}, Describe: text("1", "a"), End: 4.7}
+	for _, c := range []struct {
+		name string
+		got  Recording
+		n    int
+	}{
+		{"a turn ahead that upstream shows a moment later", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 2)}, Describe: text("2", "a"), End: 4.9}, 0},
+		{"what stays differs", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 2)}, Describe: text("2", "b"), End: 4.9}, 1},
+		{"the same state, another text", Recording{History: []map[string]any{at(0, 0), at(2, 1)}, Describe: text("2", "a"), End: 4.9}, 1},
+		{"a state that upstream does not show", Recording{History: []map[string]any{at(0, 0), at(2, 1), at(4.5, 3)}, Describe: text("3", "a"), End: 4.9}, 1},
+	} {
+		if diffs := describesDiffer(want, c.got, true); len(diffs) != c.n {
+			t.Errorf("%s: %v", c.name, diffs)
+		}
+	}
+}
+
+// A case that ends in a loop says where; one without restarts ends by its clock.
+func TestTurns(t *testing.T) {
+	for _, c := range load(t) {
+		turn, stay := c.Recorded.turn()
+		switch c.Name {
+		case "phase-exit1-always-loop":
+			if turn["p"] != "Running c terminated Error restarted 2" || stay < 10e9 || stay > 12e9 {
+				t.Errorf("%s: %v, %s", c.Name, turn, stay)
+			}
+		case "phase-container-slow-stop-restart":
+			if turn["p"] != "Running c running <nil> restarted 2" {
+				t.Errorf("%s: %v", c.Name, turn)
+			}
+		case "qos-guaranteed":
+			if len(turn) != 0 {
+				t.Errorf("%s: %v", c.Name, turn)
+			}
 		}
 	}
 }

@@ -43,6 +43,7 @@ type life struct {
 	c       *Case
 	watch   *watch
 	out     Recording
+	went    map[string]int // how often Pods of a name had gone when the last step that does something was done
 }
 
 // Run lives one case and returns what was seen. An error means that the case could not be lived at all.
@@ -55,12 +56,17 @@ func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 	}
 	defer l.close(context.WithoutCancel(ctx))
 	for i, s := range c.Steps {
+		if s.Wait == nil && s.Sleep == 0 {
+			l.went = l.watch.gone()
+		}
 		if err := l.step(ctx, i, s); err != nil {
 			return l.out, fmt.Errorf("step %d: %w", i, err)
 		}
 	}
 	for _, name := range l.watch.names() {
-		l.describe(ctx, name)
+		if err := l.describe(name); err != nil {
+			return l.out, err
+		}
 	}
 	l.out.End = l.watch.now()
 	if err := l.cleanUp(ctx); err != nil {
@@ -74,12 +80,20 @@ func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 // open makes the namespace, waits for what controllers put into it, and starts the watches.
 func (l *life) open(ctx context.Context) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, l.c.Namespace)
-	a, err := l.send(ctx, request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(body)})
-	if err != nil {
-		return err
-	}
-	if a.code != http.StatusCreated {
-		return fmt.Errorf("namespace %s: %d %s", l.c.Namespace, a.code, a.body)
+	for tries := 0; ; tries++ {
+		a, err := l.send(ctx, request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(body)})
+		if err != nil {
+			return err
+		}
+		if a.code == http.StatusCreated {
+			break
+		}
+		if a.code != http.StatusConflict || tries == 60 { // the case's last life is still being removed
+			return fmt.Errorf("namespace %s: %d %s", l.c.Namespace, a.code, a.body)
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
 	}
 	for _, path := range []string{"/serviceaccounts/default", "/configmaps/kube-root-ca.crt"} {
 		if err := l.poll(ctx, 30*time.Second, "/api/v1/namespaces/"+l.c.Namespace+path, http.StatusOK); err != nil {

@@ -9,9 +9,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,7 +29,7 @@ func (l *life) step(ctx context.Context, i int, s Step) error {
 		// A program that just started needs a moment to set its signal handlers; the recorded steps were never faster.
 		return pause(ctx, 400*time.Millisecond)
 	case s.Sleep > 0:
-		return pause(ctx, time.Duration(s.Sleep*float64(time.Second)))
+		return l.sleep(ctx, i, time.Duration(s.Sleep*float64(time.Second)))
 	case s.Delete != nil:
 		return l.delete(ctx, i, *s.Delete)
 	case s.Patch != nil:
@@ -37,8 +41,7 @@ func (l *life) step(ctx context.Context, i int, s Step) error {
 	case s.Get != nil:
 		return l.ask(ctx, i, request{Method: http.MethodGet, Path: l.path(s.Get.Kind, s.Get.Name, "")}, true)
 	case s.Describe != nil:
-		l.describe(ctx, l.watch.resolve(s.Describe.Pod))
-		return nil
+		return l.describe(l.watch.resolve(s.Describe.Pod))
 	case s.ManifestFile != nil:
 		return l.manifest(*s.ManifestFile)
 	case s.Kubelet != "":
@@ -90,15 +93,22 @@ func (l *life) create(ctx context.Context, i int, raw json.RawMessage) error {
 		}
 	}
 	for _, o := range objects {
-		var head struct{ Kind string }
+		var head struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
 		if err := json.Unmarshal(o, &head); err != nil {
 			return err
 		}
 		if plurals[head.Kind] == "" {
 			return fmt.Errorf("kind %s: add its path to plurals", head.Kind)
 		}
+		refused := len(l.out.Replies)
 		if err := l.ask(ctx, i, request{Method: http.MethodPost, Path: l.path(head.Kind, "", ""), Body: o}, false); err != nil {
 			return err
+		}
+		if head.Kind == "Pod" && refused == len(l.out.Replies) { // else a wait for its end might come before the watch tells of it
+			l.watch.until(ctx, 5*time.Second, func(s *state) bool { return slices.Contains(s.order, head.Metadata.Name) })
 		}
 	}
 	return nil
@@ -165,11 +175,17 @@ func (l *life) ask(ctx context.Context, step int, r request, wanted bool) error 
 	return nil
 }
 
-func (l *life) describe(ctx context.Context, pod string) {
-	p := l.cluster.Kubectl(ctx, "-n", l.c.Namespace, "describe", "pod", pod)
-	if p.Exit == 0 {
-		l.out.Describe = append(l.out.Describe, newText(l.usual(p.Out)))
+// describe prints what `kubectl describe pod` does, by the same library: starting a program takes so long that the Pod may have gone on.
+func (l *life) describe(pod string) error {
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: l.cluster.URL}, l.cluster.Client)
+	if err != nil {
+		return err
 	}
+	text, err := (&describe.PodDescriber{Interface: client}).Describe(l.c.Namespace, pod, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+	if err == nil { // else there is nothing to describe
+		l.out.Describe = append(l.out.Describe, newText(l.usual(text)))
+	}
+	return nil
 }
 
 func (l *life) manifest(m ManifestFile) error {

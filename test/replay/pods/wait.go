@@ -15,7 +15,9 @@ func (l *life) wait(ctx context.Context, s Wait) {
 		if s.Object != "" {
 			return objectIs(st.objects[s.Object], s.Until)
 		}
-		return st.podIs(st.resolve(s.Pod), s.Until)
+		name := st.resolve(s.Pod)
+		// One that has gone since the last deed met the wait, though another of its name has come since.
+		return s.Until == "gone" && st.went[name] > l.went[name] || st.podIs(name, s.Until)
 	})
 }
 

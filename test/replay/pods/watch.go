@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"regexp"
@@ -21,6 +22,7 @@ type state struct {
 	objects map[string]map[string]any // by Kind/name
 	events  map[string]float64        // highest count by reason
 	order   []string                  // names of Pods by first appearance
+	went    map[string]int            // how often a Pod of that name has gone
 }
 
 // watch records one namespace.
@@ -42,7 +44,7 @@ type watch struct {
 func newWatch(l *life) *watch {
 	return &watch{
 		life: l, stop: func() {}, more: make(chan struct{}), last: map[string]string{},
-		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{}, events: map[string]float64{}},
+		state: state{pods: map[string]map[string]any{}, objects: map[string]map[string]any{}, events: map[string]float64{}, went: map[string]int{}},
 	}
 }
 
@@ -171,6 +173,7 @@ func (w *watch) seePod(change string, raw json.RawMessage) {
 		name, _ := dig(row.Object, "metadata", "name").(string)
 		if change == "DELETED" {
 			delete(w.state.pods, name)
+			w.state.went[name]++
 		} else {
 			w.state.pods[name] = row.Object
 		}
@@ -271,6 +274,13 @@ func (w *watch) names() []string {
 		}
 	}
 	return out
+}
+
+// gone is how often Pods of each name have gone by now.
+func (w *watch) gone() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.state.went)
 }
 
 // resolve turns "j-*" into the first Pod with that prefix.

@@ -24,7 +24,10 @@ type Fix struct {
 	Say    string   `json:"say"`
 	Run    []string `json:"run"`
 	Config string   `json:"config"`
-	Proven bool     `json:"proven"`
+	Amend  *struct {
+		Object, Type, Patch string
+	} `json:"amend"`
+	Proven bool `json:"proven"`
 }
 
 // Score is the judgement of one fixture.
@@ -37,6 +40,7 @@ type Score struct {
 	Missing []string // facts that were not found
 	Claimed []string // wrong claims
 	Tried   []string // remedies that were applied, and how they went
+	Vain    []string // of these, such as were printed as proven and did not help
 	Answer  Answer
 	Err     error // nothing could be judged
 }

@@ -2,8 +2,10 @@ package why
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -12,8 +14,9 @@ import (
 // Options say how fixtures are run.
 type Options struct {
 	Binary   string
-	Number   int // tells worlds on one machine apart
-	Remedies int // printed remedies to try, each in a fresh world; 0 leaves the remedy point out
+	Number   int  // tells worlds on one machine apart
+	Remedies int  // printed remedies to try, each in a fresh world; 0 leaves the remedy point out
+	Every    bool // try them all, not only until one helps
 }
 
 // Run sets a fixture up, asks, judges, and tries the printed remedies in order until one helps.
@@ -23,15 +26,18 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 		return Score{Name: f.Name, Err: err}
 	}
 	for i, fix := range s.Answer.Fixes {
-		if i >= o.Remedies || s.Remedy {
+		if i >= o.Remedies || s.Remedy && !o.Every {
 			break
 		}
-		if len(fix.Run) == 0 && fix.Config == "" {
+		if len(fix.Run) == 0 && fix.Config == "" && fix.Amend == nil {
 			s.Tried = append(s.Tried, "no command: "+fix.Say)
 			continue
 		}
 		if err := try(ctx, o, f, fix); err != nil {
 			s.Tried = append(s.Tried, fmt.Sprintf("did not help: %s: %v", fix.Say, err))
+			if fix.Proven {
+				s.Vain = append(s.Vain, fix.Say)
+			}
 			continue
 		}
 		s.Tried, s.Remedy = append(s.Tried, "helped: "+fix.Say), true
@@ -62,6 +68,9 @@ func try(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	if fix.Amend != nil {
+		return w.startOver(ctx, fix)
+	}
 	if err := w.Run(ctx, f.Setup); err != nil {
 		return err
 	}
@@ -83,5 +92,36 @@ func try(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 	if r == nil {
 		return nil
 	}
+	return w.wait(ctx, r.Object, r.Until, r.Within)
+}
+
+// startOver plays a remedy for what is past: the manifest is another one from the beginning, and the set-up goes on to the first wait that can no longer come true.
+func (w *World) startOver(ctx context.Context, fix Fix) error {
+	var patch any
+	if err := json.Unmarshal([]byte(fix.Amend.Patch), &patch); err != nil {
+		return err
+	}
+	m, err := w.manifest(fix.Amend.Object)
+	if err != nil {
+		return err
+	}
+	edited, err := w.edited(ctx, m, Step{Type: fix.Amend.Type, Patch: patch})
+	if err != nil {
+		return err
+	}
+	w.f.Manifests = slices.Clone(w.f.Manifests)
+	for i := range w.f.Manifests {
+		if idOf(w.f.Manifests[i]) == idOf(m) {
+			w.f.Manifests[i] = edited
+		}
+	}
+	for _, s := range w.f.Setup {
+		if err := w.step(ctx, s); err != nil && !(s.Do == "wait" && errors.Is(err, ErrVoid)) {
+			return err
+		} else if err != nil {
+			break
+		}
+	}
+	r := w.f.Expected.ResolvedWhen
 	return w.wait(ctx, r.Object, r.Until, r.Within)
 }

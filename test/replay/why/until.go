@@ -38,6 +38,11 @@ func holds(o map[string]any, until string) (bool, string) {
 				return false, fmt.Sprintf("%s is %s", path, have)
 			}
 			i++
+		case words[i] == "counts":
+			if hard, _ := field(o, "status.hard").(map[string]any); len(hard) == 0 {
+				return false, "it does not count yet"
+			}
+			i++
 		case words[i] == "deleted":
 			return false, "it is still there"
 		default:

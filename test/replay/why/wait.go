@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +75,9 @@ func (w *World) shows(ctx context.Context, object, until string) error {
 		return w.portForward(ctx, object, port, words[3])
 	case strings.HasPrefix(object, "pods "):
 		return w.several(ctx, object, until)
+	case later.MatchString(until):
+		m := later.FindStringSubmatch(until)
+		return w.showsAfter(ctx, object, m)
 	}
 	o, err := w.get(ctx, object)
 	switch {
@@ -86,6 +90,30 @@ func (w *World) shows(ctx context.Context, object, until string) error {
 		return fmt.Errorf("%s does not show %q: %s", object, until, why)
 	}
 	return nil
+}
+
+// later are words like "status.phase=Running 30 s after pod/urgent was created".
+var later = regexp.MustCompile(`^(.*) (\d+) ?s after (\S+) was created$`)
+
+// showsAfter is nil when the words are true and so much time has passed since another object was made.
+func (w *World) showsAfter(ctx context.Context, object string, m []string) error {
+	other, err := w.get(ctx, m[3])
+	if err != nil {
+		return err
+	}
+	meta, _ := other["metadata"].(map[string]any)
+	made, err := time.Parse(time.RFC3339, fmt.Sprint(meta["creationTimestamp"]))
+	if err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(m[2] + "s")
+	if err != nil {
+		return err
+	}
+	if left := d - time.Since(made); left > 0 {
+		return fmt.Errorf("%s is younger than %s", m[3], d)
+	}
+	return w.shows(ctx, object, m[1])
 }
 
 // several counts Pods: "at least 4 have phase Failed".

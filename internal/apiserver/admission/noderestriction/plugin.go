@@ -92,6 +92,15 @@ func (p *Plugin) existing(ctx context.Context, namespace, name string) (*corev1.
 	return p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
+// recent reads a Pod from the watch cache, and as it is stored when the cache does not have it as it has to be: only what is refused must be up to date.
+func (p *Plugin) recent(ctx context.Context, namespace, name string, good func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	pod, err := p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if err == nil && good(pod) {
+		return pod, nil
+	}
+	return p.existing(ctx, namespace, name)
+}
+
 // token lets a node have tokens for Pods bound to it, under the audiences those Pods ask for.
 func (p *Plugin) token(ctx context.Context, name string, a admission.Attributes) error {
 	req, ok := a.GetObject().(*authenticationv1.TokenRequest)
@@ -105,7 +114,7 @@ func (p *Plugin) token(ctx context.Context, name string, a admission.Attributes)
 	case ref.UID == "":
 		return errors.New("node requested token with a pod binding without a uid")
 	}
-	pod, err := p.existing(ctx, a.GetNamespace(), ref.Name)
+	pod, err := p.recent(ctx, a.GetNamespace(), ref.Name, func(pod *corev1.Pod) bool { return pod.UID == ref.UID && pod.Spec.NodeName == name })
 	switch {
 	case err != nil:
 		return err

@@ -20,7 +20,7 @@ func (p *Plugin) pods(ctx context.Context, name string, a admission.Attributes) 
 		case admission.Create:
 			return p.mirror(ctx, name, a)
 		case admission.Delete:
-			pod, err := p.existing(ctx, a.GetNamespace(), a.GetName())
+			pod, err := p.existing(ctx, a.GetNamespace(), a.GetName()) // as stored: another Pod of this name may be on another node by now
 			if err != nil {
 				return err
 			}

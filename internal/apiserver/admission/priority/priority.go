@@ -42,6 +42,9 @@ func (p *Plugin) ValidateInitialization() error {
 
 // Admit implements admission.MutationInterface.
 func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() == schedulingv1.Resource("podgroups") && a.GetSubresource() == "" {
+		return p.admitGroup(a)
+	}
 	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "" {
 		return nil
 	}

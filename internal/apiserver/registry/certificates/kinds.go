@@ -6,6 +6,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
@@ -22,9 +23,11 @@ func Kinds() []kind.Kind {
 		r.Validate = func(_ context.Context, o runtime.Object) field.ErrorList {
 			return validate(o.(*certificatesv1.CertificateSigningRequest))
 		}
-		r.ValidateStatus = func(_ context.Context, o, old runtime.Object) field.ErrorList {
-			return validateStatus(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest))
+		r.ValidateStatus = func(ctx context.Context, o, old runtime.Object) field.ErrorList {
+			info, ok := request.RequestInfoFrom(ctx)
+			approving := ok && info.Subresource == "approval"
+			return validateStatus(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest), approving)
 		}
 	}
-	return rows
+	return append(rows, bundles())
 }

@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,25 +72,16 @@ func signRequest(ctx context.Context, c *certificatesv1.CertificateSigningReques
 	}
 }
 
-// isApproval says that a condition is set through the approval endpoint only.
-func isApproval(t certificatesv1.RequestConditionType) bool {
-	return t == certificatesv1.CertificateApproved || t == certificatesv1.CertificateDenied
-}
-
-// keepApproval lets a status update change everything but approval and denial.
+// keepApproval leaves approvals and denials as they are stored, whatever a signer sent of them. One added or left out is refused: keptConditions.
 func keepApproval(c, old *certificatesv1.CertificateSigningRequest) {
-	var conditions []certificatesv1.CertificateSigningRequestCondition
-	for _, x := range old.Status.Conditions {
-		if isApproval(x.Type) {
-			conditions = append(conditions, x)
+	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied} {
+		was := conditions(old, t)
+		for i := range c.Status.Conditions {
+			if x := &c.Status.Conditions[i]; x.Type == t && len(was) > 0 {
+				*x, was = was[0], was[1:]
+			}
 		}
 	}
-	for _, x := range c.Status.Conditions {
-		if !isApproval(x.Type) {
-			conditions = append(conditions, x)
-		}
-	}
-	c.Status.Conditions = conditions
 	stamp(c, old)
 }
 
@@ -100,7 +90,6 @@ func stamp(c, old *certificatesv1.CertificateSigningRequest) {
 	now := metav1.Now()
 	for i := range c.Status.Conditions {
 		x := &c.Status.Conditions[i]
-		orText(&x.Status, corev1.ConditionTrue)
 		if x.LastUpdateTime.IsZero() {
 			x.LastUpdateTime = now
 		}

@@ -1,17 +1,20 @@
 package certificates
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
 
 // usages are all there are.
@@ -39,7 +42,7 @@ func validate(c *certificatesv1.CertificateSigningRequest) field.ErrorList {
 			errs = append(errs, field.Duplicate(at, u))
 		}
 	}
-	errs = append(errs, signerName(c.Spec.SignerName, spec.Child("signerName"))...)
+	errs = append(errs, kind.SignerName(c.Spec.SignerName, spec.Child("signerName"))...)
 	if s := c.Spec.ExpirationSeconds; s != nil && *s < 600 {
 		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), *s, "may not specify a duration less than 600 seconds (10 minutes)"))
 	}
@@ -51,62 +54,97 @@ func parse(raw []byte) error {
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
 		return errors.New("PEM block type must be CERTIFICATE REQUEST")
 	}
-	_, err := x509.ParseCertificateRequest(block.Bytes)
-	return err
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return err
+	}
+	return r.CheckSignature()
 }
 
-func signerName(name string, at *field.Path) field.ErrorList {
-	if name == "kubernetes.io/legacy-unknown" {
-		return field.ErrorList{field.Invalid(at, name, "the legacy signerName is not allowed via this API version")}
-	}
-	if name == "" {
-		return field.ErrorList{field.Required(at, "")}
-	}
-	domain, rest, ok := strings.Cut(name, "/")
-	if !ok || strings.Contains(rest, "/") {
-		return field.ErrorList{field.Invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
-	}
-	var errs field.ErrorList
-	for _, msg := range validation.IsDNS1123Subdomain(domain) {
-		errs = append(errs, field.Invalid(at, domain, fmt.Sprintf("validating label %q: %s", domain, msg)))
-	}
-	if !strings.Contains(domain, ".") {
-		errs = append(errs, field.Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
-	}
-	for _, label := range strings.Split(rest, ".") {
-		for _, msg := range validation.IsDNS1123Label(label) {
-			errs = append(errs, field.Invalid(at, rest, fmt.Sprintf("validating label %q: %s", label, msg)))
-		}
-	}
-	return errs
-}
-
-// validateStatus checks what a signer wrote.
-func validateStatus(c, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	var errs field.ErrorList
+// validateStatus checks what an approver or a signer wrote: who approves may set the conditions for that, who signs the certificate, once.
+func validateStatus(c, old *certificatesv1.CertificateSigningRequest, approving bool) field.ErrorList {
 	at := field.NewPath("status")
-	if !slices.Equal(c.Status.Certificate, old.Status.Certificate) {
-		if len(old.Status.Certificate) > 0 {
-			errs = append(errs, field.Forbidden(at.Child("certificate"), "updates may not set certificate content; it may be set once"))
-		} else if err := parseChain(c.Status.Certificate); err != nil {
+	errs := validateConditions(c.Status.Conditions, at.Child("conditions"))
+	changed := !bytes.Equal(c.Status.Certificate, old.Status.Certificate)
+	if changed && (len(old.Status.Certificate) == 0 || parseChain(old.Status.Certificate) == nil) {
+		if err := parseChain(c.Status.Certificate); err != nil {
 			errs = append(errs, field.Invalid(at.Child("certificate"), "<certificate data>", err.Error()))
 		}
 	}
-	approved, denied := false, false
-	for i, x := range c.Status.Conditions {
-		approved = approved || x.Type == certificatesv1.CertificateApproved
-		denied = denied || x.Type == certificatesv1.CertificateDenied
-		switch {
-		case x.Type == "":
-			errs = append(errs, field.Required(at.Child("conditions").Index(i).Child("type"), ""))
-		case isKnown(x.Type) && x.Status != "" && x.Status != corev1.ConditionTrue:
-			errs = append(errs, field.NotSupported(at.Child("conditions").Index(i).Child("status"), x.Status, []string{string(corev1.ConditionTrue)}))
-		}
-	}
-	if approved && denied {
-		errs = append(errs, field.Invalid(at.Child("conditions"), "Approved", "Approved and Denied conditions are mutually exclusive"))
+	errs = append(errs, keptConditions(c, old, approving)...)
+	switch {
+	case changed && approving:
+		errs = append(errs, field.Forbidden(at.Child("certificate"), "updates may not set certificate content"))
+	case changed && len(old.Status.Certificate) > 0:
+		errs = append(errs, field.Forbidden(at.Child("certificate"), "updates may not modify existing certificate content"))
 	}
 	return errs
+}
+
+func validateConditions(list []certificatesv1.CertificateSigningRequestCondition, at *field.Path) field.ErrorList {
+	const exclusive = "Approved and Denied conditions are mutually exclusive"
+	var errs field.ErrorList
+	seen := map[certificatesv1.RequestConditionType]bool{}
+	for i, x := range list {
+		kind, state := at.Index(i).Child("type"), at.Index(i).Child("status")
+		if x.Type == "" {
+			errs = append(errs, field.Required(kind, ""))
+		}
+		allowed := []string{string(corev1.ConditionFalse), string(corev1.ConditionTrue), string(corev1.ConditionUnknown)}
+		if isKnown(x.Type) {
+			allowed = []string{string(corev1.ConditionTrue)}
+		}
+		switch {
+		case x.Status == "":
+			errs = append(errs, field.Required(state, ""))
+		case !slices.Contains(allowed, string(x.Status)):
+			errs = append(errs, field.NotSupported(state, x.Status, allowed))
+		}
+		if x.Type == certificatesv1.CertificateApproved && seen[certificatesv1.CertificateDenied] ||
+			x.Type == certificatesv1.CertificateDenied && seen[certificatesv1.CertificateApproved] {
+			errs = append(errs, field.Invalid(kind, x.Type, exclusive))
+		}
+		if seen[x.Type] {
+			errs = append(errs, field.Duplicate(kind, x.Type))
+		}
+		seen[x.Type] = true
+	}
+	return errs
+}
+
+// keptConditions: approval, denial and failure stay once they are there; the first two come by the approval endpoint alone.
+func keptConditions(c, old *certificatesv1.CertificateSigningRequest, approving bool) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("status", "conditions")
+	types := []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
+	for _, t := range types {
+		if len(conditions(c, t)) < len(conditions(old, t)) {
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", t)))
+		}
+	}
+	if approving {
+		return errs
+	}
+	for _, t := range types[:2] {
+		switch now, was := conditions(c, t), conditions(old, t); {
+		case len(now) < len(was):
+		case len(now) > len(was):
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not add a condition of type %q", t)))
+		case !apiequality.Semantic.DeepEqual(was, now):
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q\n%v", t, diff.Diff(was, now))))
+		}
+	}
+	return errs
+}
+
+func conditions(c *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
+	var out []certificatesv1.CertificateSigningRequestCondition
+	for _, x := range c.Status.Conditions {
+		if x.Type == t {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func isKnown(t certificatesv1.RequestConditionType) bool {

@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 	for want, now := range map[string]*certificatesv1.CertificateSigningRequest{
 		"Approved and Denied conditions are mutually exclusive": both, "must contain at least one CERTIFICATE PEM block": bad,
 	} {
-		if got := validateStatus(now, old).ToAggregate(); got == nil || !strings.Contains(got.Error(), want) {
+		if got := validateStatus(now, old, false).ToAggregate(); got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("errors %v, want %q", got, want)
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,9 +36,11 @@ func events() kind.Kind {
 		Names: kind.Names{Short: []string{"ev"}},
 		Types: t,
 		Rules: kind.Rules{
-			Validate: func(ctx context.Context, o runtime.Object) field.ErrorList { return validateEvent(ctx, o.(*v1.Event)) },
-			ValidateUpdate: func(ctx context.Context, o, _ runtime.Object) field.ErrorList {
-				return validateEvent(ctx, o.(*v1.Event))
+			Validate: func(ctx context.Context, o runtime.Object) field.ErrorList {
+				return validateEvent(ctx, o.(*v1.Event), nil)
+			},
+			ValidateUpdate: func(ctx context.Context, o, old runtime.Object) field.ErrorList {
+				return validateEvent(ctx, o.(*v1.Event), old.(*v1.Event))
 			},
 			ValidateName: func(name string, prefix bool) []string {
 				if prefix {
@@ -80,15 +84,20 @@ func eventFields(e *v1.Event) fields.Set {
 	}
 }
 
-// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form; events.k8s.io asks for the new form.
-func validateEvent(ctx context.Context, e *v1.Event) field.ErrorList {
+// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form; events.k8s.io asks for the new form, and
+// lets only the series and metadata change.
+func validateEvent(ctx context.Context, e, old *v1.Event) field.ErrorList {
 	group := ""
 	if info, ok := request.RequestInfoFrom(ctx); ok {
 		group = info.APIGroup
 	}
 	errs := validateAnyEvent(e, group)
-	if group == "events.k8s.io" {
+	switch {
+	case group != "events.k8s.io":
+	case old == nil:
 		errs = append(errs, validateNewEvent(e)...)
+	default:
+		errs = append(errs, validateEventUpdate(e, old)...)
 	}
 	return errs
 }
@@ -149,14 +158,7 @@ func validateNewEvent(e *v1.Event) field.ErrorList {
 			errs = append(errs, field.Invalid(field.NewPath(name), "", "needs to be unset"))
 		}
 	}
-	if s := e.Series; s != nil {
-		if s.Count < 2 {
-			errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
-		}
-		if s.LastObservedTime.IsZero() {
-			errs = append(errs, field.Required(field.NewPath("series.lastObservedTime"), ""))
-		}
-	}
+	errs = append(errs, validateSeries(e.Series)...)
 	if e.EventTime.IsZero() {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
 	}
@@ -167,6 +169,41 @@ func validateNewEvent(e *v1.Event) field.ErrorList {
 	unset("lastTimestamp", !e.LastTimestamp.IsZero())
 	unset("count", e.Count != 0)
 	unset("source", e.Source.Component != "" || e.Source.Host != "")
+	return errs
+}
+
+func validateSeries(s *v1.EventSeries) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if s.Count < 2 {
+		errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
+	}
+	if s.LastObservedTime.IsZero() {
+		errs = append(errs, field.Required(field.NewPath("series.lastObservedTime"), ""))
+	}
+	return errs
+}
+
+// validateEventUpdate keeps what an Event of the new form tells.
+func validateEventUpdate(e, old *v1.Event) field.ErrorList {
+	var errs field.ErrorList
+	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
+		errs = append(errs, validateSeries(e.Series)...)
+	}
+	for _, f := range []struct {
+		name     string
+		now, was any
+	}{
+		{"involvedObject", e.InvolvedObject, old.InvolvedObject}, {"reason", e.Reason, old.Reason}, {"message", e.Message, old.Message},
+		{"source", e.Source, old.Source}, {"firstTimestamp", e.FirstTimestamp, old.FirstTimestamp}, {"lastTimestamp", e.LastTimestamp, old.LastTimestamp},
+		{"count", e.Count, old.Count}, {"reason", e.Reason, old.Reason}, {"type", e.Type, old.Type}, {"eventTime", e.EventTime, old.EventTime},
+		{"action", e.Action, old.Action}, {"related", e.Related, old.Related}, {"reportingController", e.ReportingController, old.ReportingController},
+		{"reportingInstance", e.ReportingInstance, old.ReportingInstance},
+	} {
+		errs = append(errs, apivalidation.ValidateImmutableField(f.now, f.was, field.NewPath(f.name))...)
+	}
 	return errs
 }
 

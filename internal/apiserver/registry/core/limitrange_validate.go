@@ -110,10 +110,20 @@ func limitOrder(it *v1.LimitRangeItem, k v1.ResourceName, path *field.Path) fiel
 	over(request, limit, "defaultRequest", request, "default request value %s is greater than default limit value %s")
 	over(min, limit, "default", min, "min value %s is greater than default value %s")
 	over(limit, max, "default", max, "default value %s is greater than max value %s")
-	if ratio == nil {
-		return errs
+	errs = append(errs, limitRatio(min, max, ratio, path.Child("maxLimitRequestRatio").Key(string(k)))...)
+	if request != nil && limit != nil && limit.Cmp(*request) != 0 && !template.MayOvercommit(k) {
+		errs = append(errs, field.Invalid(path.Child("defaultRequest").Key(string(k)), request,
+			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), k)))
 	}
-	at := path.Child("maxLimitRequestRatio").Key(string(k))
+	return errs
+}
+
+// limitRatio wants a ratio of one or more that maximum and minimum allow.
+func limitRatio(min, max, ratio *resource.Quantity, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if ratio == nil {
+		return nil
+	}
 	if ratio.Cmp(resource.MustParse("1")) < 0 {
 		errs = append(errs, field.Invalid(at, ratio, fmt.Sprintf("ratio %s is less than 1", ratio.String())))
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
@@ -19,7 +19,7 @@ func validateQuota(q, old *v1.ResourceQuota) field.ErrorList {
 	if q.Spec.ScopeSelector != nil {
 		errs = append(errs, quotaSelector(&q.Spec, spec.Child("scopeSelector").Child("matchExpressions"))...)
 	}
-	if old != nil && !apiequality.Semantic.DeepEqual(q.Spec.Scopes, old.Spec.Scopes) {
+	if old != nil && !sets.New(q.Spec.Scopes...).Equal(sets.New(old.Spec.Scopes...)) {
 		errs = append(errs, field.Invalid(spec.Child("scopes"), q.Spec.Scopes, "field is immutable"))
 	}
 	return errs
@@ -95,14 +95,12 @@ func quotaScopes(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 		}
 		has[scope] = true
 	}
-	if has[v1.ResourceQuotaScopeBestEffort] && has[v1.ResourceQuotaScopeNotBestEffort] || has[v1.ResourceQuotaScopeTerminating] && has[v1.ResourceQuotaScopeNotTerminating] {
-		errs = append(errs, field.Invalid(path, s.Scopes, "conflicting scopes"))
-	}
-	return errs
+	return append(errs, conflictingScopes(has, s.Scopes, path)...)
 }
 
 func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	has := map[v1.ResourceQuotaScope]bool{}
 	for _, r := range s.ScopeSelector.MatchExpressions {
 		if !knownScope(r.ScopeName) {
 			errs = append(errs, field.Invalid(path.Child("scopeName"), r.ScopeName, "unsupported scope"))
@@ -129,6 +127,20 @@ func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 			}
 		default:
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+		}
+		has[r.ScopeName] = true
+	}
+	return append(errs, conflictingScopes(has, s.Scopes, path)...)
+}
+
+// conflictingScopes refuses a scope beside its opposite.
+func conflictingScopes(has map[v1.ResourceQuotaScope]bool, shown []v1.ResourceQuotaScope, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, pair := range [][2]v1.ResourceQuotaScope{
+		{v1.ResourceQuotaScopeBestEffort, v1.ResourceQuotaScopeNotBestEffort}, {v1.ResourceQuotaScopeTerminating, v1.ResourceQuotaScopeNotTerminating},
+	} {
+		if has[pair[0]] && has[pair[1]] {
+			errs = append(errs, field.Invalid(path, shown, "conflicting scopes"))
 		}
 	}
 	return errs

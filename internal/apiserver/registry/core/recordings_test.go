@@ -146,6 +146,7 @@ func elsewhere() map[string]string {
 		"pod-metadata.json/owner-ref-bad-apiversion": "v1.37's library says it in other words",
 		"other.json/binding-event-v1":                "another group's Event, converted first",
 		"pod.json/overhead-by-runtimeclass":          "RuntimeClass admission",
+		"pod-volumes.json/projected-ctb-both":        "v1.37 serves trust bundles, v1.36 dropped them",
 		"service.json/nodeport-fixed":                "the mask hides a port that the request named",
 	}
 }

@@ -18,7 +18,7 @@ const (
 	mostEndpoints = 1000
 	mostAddresses = 100
 	mostPorts     = 20000
-	mostZones     = 8
+	mostHints     = 8
 	mostTopology  = 16
 )
 
@@ -85,16 +85,31 @@ func checkEndpoint(f *row.Findings, t discoveryv1.AddressType, e *discoveryv1.En
 	if e.Hints == nil {
 		return
 	}
-	zones, seen := at.path.Child("hints", "forZones"), sets.New[string]()
-	if n := len(e.Hints.ForZones); n > mostZones {
-		f.Add(field.TooMany(zones, n, mostZones))
+	var zones, nodes []string
+	for _, z := range e.Hints.ForZones {
+		zones = append(zones, z.Name)
+	}
+	for _, n := range e.Hints.ForNodes {
+		nodes = append(nodes, n.Name)
+	}
+	checkHints(f, at.path.Child("hints", "forZones"), zones, validation.IsValidLabelValue)
+	checkHints(f, at.path.Child("hints", "forNodes"), nodes, validation.IsDNS1123Subdomain)
+}
+
+// checkHints wants a few names, each well formed and once.
+func checkHints(f *row.Findings, path *field.Path, names []string, valid func(string) []string) {
+	if n := len(names); n > mostHints {
+		f.Add(field.TooMany(path, n, mostHints))
 		return
 	}
-	for i, z := range e.Hints.ForZones {
-		if seen.Has(z.Name) {
-			f.Add(field.Duplicate(zones.Index(i).Child("name"), z.Name))
+	seen := sets.New[string]()
+	for i, name := range names {
+		at := path.Index(i).Child("name")
+		if seen.Has(name) {
+			f.Add(field.Duplicate(at, name))
 		}
-		seen.Insert(z.Name)
+		seen.Insert(name)
+		f.Each(at, name, valid(name))
 	}
 }
 

@@ -5,7 +5,11 @@
 package node
 
 import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -61,6 +65,11 @@ func check(r, was *nodev1.RuntimeClass) field.ErrorList {
 	if s, path := r.Scheduling, field.NewPath("scheduling"); s != nil {
 		f.Add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 		f.Add(template.ValidateTolerations(s.Tolerations, path.Child("tolerations"))...)
+		for i, t := range s.Tolerations {
+			if slices.ContainsFunc(s.Tolerations[:i], func(o corev1.Toleration) bool { return apiequality.Semantic.DeepEqual(o, t) }) {
+				f.Add(field.Duplicate(path.Child("tolerations").Index(i), row.Bare(t)))
+			}
+		}
 	}
 	return f.List()
 }

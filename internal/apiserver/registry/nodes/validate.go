@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"encoding/json"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,13 +10,15 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 // Validate judges a Node. Status is optional, and judged where it is given.
 func Validate(n *v1.Node) field.ErrorList {
-	errs := taints(n.Spec.Taints, field.NewPath("metadata", "taints"))
+	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
+	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	errs = append(errs, resources(n)...)
 	path := field.NewPath("spec", "podCIDRs")
 	families := map[bool]int{}
@@ -27,6 +30,36 @@ func Validate(n *v1.Node) field.ErrorList {
 	}
 	if families[true] > 1 || families[false] > 1 {
 		errs = append(errs, field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
+	}
+	return errs
+}
+
+// annotations judges those that carried taints, and Pods to avoid, before there were fields for them.
+func annotations(a map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if text := a[v1.TaintsAnnotationKey]; text != "" {
+		var list []v1.Taint
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			errs = append(errs, field.Invalid(path, v1.TaintsAnnotationKey, err.Error()))
+		} else {
+			errs = append(errs, taints(list, path.Child(v1.TaintsAnnotationKey))...)
+		}
+	}
+	if a[v1.PreferAvoidPodsAnnotationKey] == "" {
+		return errs
+	}
+	avoid, err := corev1helpers.GetAvoidPodsFromNodeAnnotations(a)
+	if err != nil {
+		return append(errs, field.Invalid(path.Child("AvoidPods"), v1.PreferAvoidPodsAnnotationKey, err.Error()))
+	}
+	for i, e := range avoid.PreferAvoidPods {
+		at := path.Child(v1.PreferAvoidPodsAnnotationKey).Index(i).Child("PodSignature")
+		switch c := e.PodSignature.PodController; {
+		case c == nil:
+			errs = append(errs, field.Required(at, ""))
+		case c.Controller == nil || !*c.Controller:
+			errs = append(errs, field.Invalid(at.Child("PodController").Child("Controller"), false, "must point to a controller"))
+		}
 	}
 	return errs
 }
@@ -77,7 +110,8 @@ func resources(n *v1.Node) field.ErrorList {
 
 // ValidateUpdate judges a change of a Node: its address ranges and provider stay as first given.
 func ValidateUpdate(n, old *v1.Node) field.ErrorList {
-	errs := resources(n)
+	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
+	errs = append(errs, resources(n)...)
 	seen := map[v1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {

@@ -146,6 +146,7 @@ func bindPod(p *v1.Pod, b *v1.Binding, now metav1.Time) error {
 		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", p.Name)
 	}
 	p.Spec.NodeName = b.Target.Name
+	p.Status.NominatedNodeName = "" // it has come true, or is overtaken (KEP-5278)
 	p.Annotations = merged(p.Annotations, b.Annotations)
 	p.Labels = merged(p.Labels, b.Labels)
 	setCondition(&p.Status, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue}, now)

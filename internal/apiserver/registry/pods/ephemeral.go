@@ -34,10 +34,9 @@ func (ephemeralRules) reset() fieldpath.Filter {
 }
 
 func (ephemeralRules) validate(p, old *v1.Pod) field.ErrorList {
-	errs := metadataUpdate(p, old)
-	errs = append(errs, metadataAndSpec(p)...)
+	errs := everyUpdate(p, old)
 	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
-		return append(errs, field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers"))
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
 	}
 	path := field.NewPath("spec", "ephemeralContainers")
 	for i := range old.Spec.EphemeralContainers {

@@ -52,14 +52,13 @@ func (resizeRules) reset() fieldpath.Filter {
 }
 
 func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
-	errs := metadataUpdate(p, old)
-	errs = append(errs, metadataAndSpec(p)...)
+	errs := everyUpdate(p, old)
 	spec := field.NewPath("spec")
 	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
-		return append(errs, field.Forbidden(field.NewPath(""), "static pods cannot be resized"))
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
 	}
 	if old.Spec.OS != nil && old.Spec.OS.Name == v1.Windows {
-		return append(errs, field.Forbidden(field.NewPath(""), "windows pods cannot be resized"))
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
 	}
 	for _, list := range []struct {
 		child    string

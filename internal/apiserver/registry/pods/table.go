@@ -170,7 +170,7 @@ func endReason(t *v1.ContainerStateTerminated) string {
 }
 
 func summarizeContainers(p *v1.Pod, s *summary) {
-	running := false
+	running, failed := false, false
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
 		c := &p.Status.ContainerStatuses[i]
 		s.restarts += int(c.RestartCount)
@@ -178,8 +178,10 @@ func summarizeContainers(p *v1.Pod, s *summary) {
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			s.reason = c.State.Waiting.Reason
+		case c.State.Terminated != nil && failed && c.State.Terminated.Reason == "Completed": // one that ended well does not hide one that failed
 		case c.State.Terminated != nil:
 			s.reason = endReason(c.State.Terminated)
+			failed = failed || c.State.Terminated.ExitCode != 0
 		case c.Ready && c.State.Running != nil:
 			running = true
 			s.ready++

@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -50,8 +52,15 @@ func metadataAndSpec(p *v1.Pod) field.ErrorList {
 	return errs
 }
 
-// metadataUpdate is what holds for every change of a Pod, through whichever endpoint.
-func metadataUpdate(p, old *v1.Pod) field.ErrorList {
+// everyUpdate is what holds for every change of a Pod's spec, through whichever endpoint.
+func everyUpdate(p, old *v1.Pod) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, metadataAndSpec(p)...)
+	return append(errs, annotationUpdates(p, old, field.NewPath("metadata", "annotations"))...)
+}
+
+// statusMetadata is what holds for the metadata of a Pod whose status is written.
+func statusMetadata(p, old *v1.Pod) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, annotationUpdates(p, old, field.NewPath("metadata", "annotations"))...)
 }
@@ -68,15 +77,16 @@ func annotationUpdates(p, old *v1.Pod, path *field.Path) field.ErrorList {
 		}
 		return ""
 	}
-	for k, was := range old.Annotations {
+	for _, k := range slices.Sorted(maps.Keys(old.Annotations)) {
+		was := old.Annotations[k]
 		if now, ok := p.Annotations[k]; (!ok || now != was) && fixed(k) != "" {
 			errs = append(errs, field.Forbidden(path.Key(k), "may not remove or update "+fixed(k)))
 		}
 	}
-	for k := range p.Annotations {
+	for _, k := range slices.Sorted(maps.Keys(p.Annotations)) {
 		if _, ok := old.Annotations[k]; !ok && fixed(k) != "" {
 			errs = append(errs, field.Forbidden(path.Key(k), "may not add "+fixed(k)))
 		}
 	}
-	return errs
+	return append(errs, template.ValidateAnnotations(p.Annotations, &p.Spec, path)...)
 }

@@ -12,7 +12,7 @@ import (
 // ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may not restart stay ended, conditions have
 // names that cannot collide, addresses are addresses.
 func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
-	errs := metadataUpdate(p, old)
+	errs := statusMetadata(p, old)
 	status := field.NewPath("status")
 	for i, c := range p.Status.Conditions {
 		switch c.Type {
@@ -20,7 +20,8 @@ func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 			continue
 		}
 		for _, msg := range validation.IsQualifiedName(string(c.Type)) {
-			errs = append(errs, field.Invalid(status.Child("conditions").Index(i).Child("Type"), string(c.Type), msg))
+			// Upstream's path is below the metadata.
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "conditions").Index(i).Child("Type"), string(c.Type), msg))
 		}
 	}
 	if n := p.Status.NominatedNodeName; n != old.Status.NominatedNodeName && n != "" {
@@ -33,7 +34,8 @@ func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 	errs = append(errs, transitions(p.Status.InitContainerStatuses, old.Status.InitContainerStatuses, status.Child("initContainerStatuses"), restarts(old, true))...)
 	errs = append(errs, transitions(p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, status.Child("ephemeralContainerStatuses"), never)...)
 	errs = append(errs, claimStatuses(p, status.Child("resourceClaimStatuses"))...)
-	return append(errs, addresses(p, status)...)
+	errs = append(errs, addresses(p, status)...)
+	return append(errs, containerStatuses(p, status)...)
 }
 
 // restarts says of a container of the Pod whether it may run again after it ended with code.
@@ -96,7 +98,7 @@ func transitions(now, was []v1.ContainerStatus, path *field.Path, mayRestart fun
 
 func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	known := map[string]bool{}
+	known, seen := map[string]bool{}, map[string]bool{}
 	for _, c := range p.Spec.ResourceClaims {
 		known[c.Name] = true
 	}
@@ -105,6 +107,10 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 		if !known[s.Name] {
 			errs = append(errs, field.Invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`"))
 		}
+		if seen[s.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), s.Name))
+		}
+		seen[s.Name] = true
 		if s.ResourceClaimName != nil {
 			for _, msg := range validation.IsDNS1123Subdomain(*s.ResourceClaimName) {
 				errs = append(errs, field.Invalid(at.Child("name"), *s.ResourceClaimName, msg))

@@ -20,8 +20,7 @@ const updatable = "`spec.containers[*].image`,`spec.initContainers[*].image`,`sp
 // ValidateUpdate judges a change through the main endpoint: images, a shorter deadline, more tolerations, fewer gates, and while gated
 // narrower node constraints; nothing else of the spec.
 func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
-	errs := metadataUpdate(p, old)
-	errs = append(errs, metadataAndSpec(p)...)
+	errs := everyUpdate(p, old)
 	spec := field.NewPath("spec")
 	for _, list := range []struct {
 		child    string
@@ -32,6 +31,9 @@ func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
 			return append(errs, field.Forbidden(path, "pod updates may not add or remove containers"))
 		}
 		for i := range list.now {
+			if list.now[i].Image == "" {
+				errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
+			}
 			errs = append(errs, template.ImageSpaces(&list.now[i], path.Index(i))...)
 		}
 	}

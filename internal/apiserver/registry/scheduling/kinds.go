@@ -1,7 +1,7 @@
-// Package scheduling holds the row of scheduling.k8s.io/v1: PriorityClass.
+// Package scheduling holds the rows of scheduling.k8s.io: PriorityClass, and behind the gate GenericWorkload Workload and PodGroup (v1beta1).
 //
 // Chapter 1, written.
-// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns.
+// In: nothing. Out: rows for apiserver.Kinds, with v1.37's defaults, checks and columns; with the gate on, Pods and templates that may name a PodGroup.
 package scheduling
 
 import (

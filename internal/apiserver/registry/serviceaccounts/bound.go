@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 )
@@ -25,19 +26,19 @@ func (t *Token) bind(ctx context.Context, ref *authenticationv1.BoundObjectRefer
 	var uid types.UID
 	switch gvk.GroupKind() {
 	case schema.GroupKind{Kind: "Pod"}:
-		if err := t.bindPod(ctx, ref.Name, w); err != nil {
+		if err := t.bindPod(ctx, ref, w); err != nil {
 			return err
 		}
 		uid = w.Pod.UID
 	case schema.GroupKind{Kind: "Secret"}:
-		o, err := t.get(ctx, "secrets", ref.Name)
+		o, err := t.get(ctx, "secrets", ref.Name, func(o runtime.Object) bool { return ref.UID == o.(*corev1.Secret).UID })
 		if err != nil {
 			return err
 		}
 		w.Secret = o.(*corev1.Secret)
 		uid = w.Secret.UID
 	case schema.GroupKind{Kind: "Node"}:
-		o, err := t.get(ctx, "nodes", ref.Name)
+		o, err := t.get(ctx, "nodes", ref.Name, func(o runtime.Object) bool { return ref.UID == o.(*corev1.Node).UID })
 		if err != nil {
 			return err
 		}
@@ -53,8 +54,11 @@ func (t *Token) bind(ctx context.Context, ref *authenticationv1.BoundObjectRefer
 	return nil
 }
 
-func (t *Token) bindPod(ctx context.Context, name string, w *token.Wish) error {
-	o, err := t.get(ctx, "pods", name)
+func (t *Token) bindPod(ctx context.Context, ref *authenticationv1.BoundObjectReference, w *token.Wish) error {
+	o, err := t.get(ctx, "pods", ref.Name, func(o runtime.Object) bool {
+		p := o.(*corev1.Pod)
+		return p.Spec.NodeName != "" && (ref.UID == "" || ref.UID == p.UID)
+	})
 	if err != nil {
 		return err
 	}
@@ -66,7 +70,7 @@ func (t *Token) bindPod(ctx context.Context, name string, w *token.Wish) error {
 		return nil
 	}
 	// The node informs who reads the token; a Pod may outlive its Node object.
-	switch n, err := t.get(ctx, "nodes", w.Pod.Spec.NodeName); {
+	switch n, err := t.get(ctx, "nodes", w.Pod.Spec.NodeName, nil); {
 	case apierrors.IsNotFound(err):
 		w.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.Pod.Spec.NodeName}}
 	case err != nil:
@@ -77,8 +81,8 @@ func (t *Token) bindPod(ctx context.Context, name string, w *token.Wish) error {
 	return nil
 }
 
-// get reads an object under its own name in errors.
-func (t *Token) get(ctx context.Context, resource, name string) (runtime.Object, error) {
+// get reads an object under its own name in errors, as recent does.
+func (t *Token) get(ctx context.Context, resource, name string, good func(runtime.Object) bool) (runtime.Object, error) {
 	namespace := request.NamespaceValue(ctx)
 	if resource == "nodes" {
 		namespace = ""
@@ -86,5 +90,15 @@ func (t *Token) get(ctx context.Context, resource, name string) (runtime.Object,
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{
 		IsResourceRequest: true, Verb: "get", APIVersion: "v1", Namespace: namespace, Resource: resource, Name: name,
 	})
-	return t.deps.Lookup("", resource).Get(request.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
+	return recent(request.WithNamespace(ctx, namespace), t.deps.Lookup("", resource), name, good)
+}
+
+// recent reads an object from the watch cache, and from the store when the cache does not have it or has one that is not good (nil: each is). A read of the store
+// waits for the writes before it to be on disk. A token for an object that is just being deleted does no harm: each use of it looks for the object again.
+func recent(ctx context.Context, s rest.Getter, name string, good func(runtime.Object) bool) (runtime.Object, error) {
+	o, err := s.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"})
+	if err == nil && (good == nil || good(o)) {
+		return o, nil
+	}
+	return s.Get(ctx, name, &metav1.GetOptions{})
 }

@@ -83,7 +83,7 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 	if req.Namespace != "" && req.Namespace != namespace {
 		return nil, invalid(name, field.Invalid(field.NewPath("metadata", "namespace"), req.Namespace, "must match the service account namespace if specified"))
 	}
-	found, err := t.deps.Lookup("", "serviceaccounts").Get(ctx, name, &metav1.GetOptions{})
+	found, err := recent(ctx, t.deps.Lookup("", "serviceaccounts"), name, nil)
 	if err != nil {
 		return nil, err
 	}

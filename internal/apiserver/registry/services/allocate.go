@@ -16,11 +16,16 @@ import (
 
 // Allocator hands out cluster addresses and node ports. It is safe for use by many requests at once.
 type Allocator struct {
-	mu     sync.Mutex
-	pools  []*pool // one per address family, the default family first
-	ports  *portPool
-	list   func(context.Context) ([]v1.Service, error)
-	seeded bool
+	mu      sync.Mutex
+	pools   []*pool // the server's own, one per address family, the default family first; then those of ServiceCIDRs
+	own     int     // how many are the server's own
+	ports   *portPool
+	list    func(context.Context) ([]v1.Service, error)
+	seeded  bool
+	ledger  Ledger // nil writes nothing down
+	kept    Ports  // nil writes nothing down
+	further func(context.Context) ([]netip.Prefix, error)
+	pick    func(int) int
 }
 
 // New makes an allocator over one or two service ranges (the first names the default family) and the node ports low to high, both included.
@@ -32,7 +37,7 @@ func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.S
 	if low < 1 || high > 65535 || low > high {
 		return nil, fmt.Errorf("node port range %d-%d: want two port numbers, the lower first", low, high)
 	}
-	a := &Allocator{ports: newPortPool(low, high, rand.IntN), list: list}
+	a := &Allocator{ports: newPortPool(low, high, rand.IntN), list: list, pick: rand.IntN, own: len(cidrs)}
 	for _, c := range cidrs {
 		a.pools = append(a.pools, newPool(c, rand.IntN))
 	}
@@ -53,9 +58,7 @@ func (a *Allocator) seed(ctx context.Context) error {
 	}
 	for i := range all {
 		for _, ip := range all[i].Spec.ClusterIPs {
-			if p := a.poolOf(ip); p != nil {
-				_ = p.take(ip)
-			}
+			a.mark(ip)
 		}
 		for _, n := range portsOf(&all[i]) {
 			_ = a.ports.take(n)
@@ -65,60 +68,102 @@ func (a *Allocator) seed(ctx context.Context) error {
 	return nil
 }
 
-func (a *Allocator) poolOf(ip string) *pool {
-	for _, p := range a.pools {
-		if addr, err := netip.ParseAddr(ip); err == nil && p.contains(addr) {
-			return p
+// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the object. finish(true) gives back what old had and s has
+// not; finish(false), and any finish of a dry run, what was given.
+func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
+	fillIn(s, old)
+	wanted := s.DeepCopy()
+	const tries = 100 // addresses and ports that somebody else holds are met once each
+	learned := false
+	for range tries {
+		t := &taking{Allocator: a}
+		if err := t.locked(ctx, s, old); err != nil {
+			if !t.short || learned || a.ledger == nil {
+				return nil, err
+			}
+			learned = true // another server may have given it back since
+			a.relearn()
+			*s = *wanted.DeepCopy()
+			continue
 		}
+		if dryRun {
+			return func(bool) { t.back() }, nil
+		}
+		lost, err := t.write(ctx, s)
+		if err == nil && lost == nil {
+			return func(ok bool) { t.finish(ctx, s, old, ok) }, nil
+		}
+		t.back()
+		if err != nil {
+			return nil, errors.NewInternalError(err)
+		}
+		a.mu.Lock()
+		lost()
+		a.mu.Unlock()
+		*s = *wanted.DeepCopy()
+	}
+	return nil, errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", errFull))
+}
+
+// locked is all that is decided under the lock; on an error nothing is taken.
+func (t *taking) locked(ctx context.Context, s, old *v1.Service) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.seed(ctx); err != nil {
+		return err
+	}
+	if needsClusterIP(s) {
+		if err := t.grow(ctx); err != nil {
+			return errors.NewInternalError(fmt.Errorf("read the service CIDRs: %w", err))
+		}
+	}
+	if err := t.all(s, old); err != nil {
+		t.undo()
+		return err
 	}
 	return nil
 }
 
-// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the object. finish(true) gives back what old had and s has not; finish(false), and any finish of a dry run, what was given.
-func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.seed(ctx); err != nil {
-		return nil, err
+// back gives back all that was taken.
+func (t *taking) back() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.undo()
+}
+
+func (t *taking) finish(ctx context.Context, s, old *v1.Service, ok bool) {
+	switch {
+	case !ok:
+		t.give(ctx, s, t.ips)
+		t.givePorts(ctx, t.ports)
+		t.back()
+	case old != nil:
+		t.free(ctx, old, s)
 	}
-	fillIn(s, old)
-	t := &taking{Allocator: a}
-	if err := t.all(s, old); err != nil {
-		t.undo()
-		return nil, err
-	}
-	return func(ok bool) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if !ok || dryRun {
-			t.undo()
-			return
-		}
-		if old != nil {
-			a.free(old, s)
-		}
-	}, nil
 }
 
 // release gives back all that a deleted Service held.
-func (a *Allocator) release(s *v1.Service) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.free(s, &v1.Service{})
-}
+func (a *Allocator) release(s *v1.Service) { a.free(context.Background(), s, &v1.Service{}) }
 
-// free gives back what s holds and kept does not.
-func (a *Allocator) free(s, kept *v1.Service) {
+// free gives back what s holds and kept does not: first in the ledger, so that nobody finds an address free that is still written down.
+func (a *Allocator) free(ctx context.Context, s, kept *v1.Service) {
+	var ips []string
 	for _, ip := range s.Spec.ClusterIPs {
-		if p := a.poolOf(ip); p != nil && !slices.Contains(kept.Spec.ClusterIPs, ip) {
-			p.release(ip)
+		if ip != v1.ClusterIPNone && ip != "" && !slices.Contains(kept.Spec.ClusterIPs, ip) {
+			ips = append(ips, ip)
 		}
 	}
 	still := portsOf(kept)
-	for _, n := range portsOf(s) {
-		if !slices.Contains(still, n) {
-			a.ports.release(n)
-		}
+	ports := slices.DeleteFunc(portsOf(s), func(n int) bool { return slices.Contains(still, n) })
+	a.give(ctx, s, ips)
+	a.givePorts(ctx, ports)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ip := range ips {
+		a.releaseIP(ip)
+	}
+	for _, n := range ports {
+		a.ports.release(n)
 	}
 }
 
@@ -141,11 +186,12 @@ type taking struct {
 	*Allocator
 	ips   []string
 	ports []int
+	short bool // it was refused as somebody has what it asked for, or all
 }
 
 func (t *taking) undo() {
 	for _, ip := range t.ips {
-		t.poolOf(ip).release(ip)
+		t.releaseIP(ip)
 	}
 	for _, n := range t.ports {
 		t.Allocator.ports.release(n)
@@ -182,20 +228,21 @@ func (t *taking) addresses(s, old *v1.Service) error {
 	}
 	asked := s.Spec.ClusterIPs
 	for i, family := range s.Spec.IPFamilies {
-		p := t.poolFor(family)
 		if i < len(asked) {
 			ip := asked[i]
 			if slices.Contains(had, ip) {
 				continue
 			}
-			if err := p.take(ip); err != nil {
+			if err := t.takeIP(t.poolOf(family, ip), ip); err != nil {
+				t.short = true
 				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked, fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
 			}
 			t.ips = append(t.ips, ip)
 			continue
 		}
-		ip, err := p.next()
+		ip, err := t.anyIP(family)
 		if err != nil {
+			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
 		}
 		t.ips = append(t.ips, ip)
@@ -207,13 +254,35 @@ func (t *taking) addresses(s, old *v1.Service) error {
 	return nil
 }
 
-func (t *taking) poolFor(family v1.IPFamily) *pool {
-	for _, p := range t.pools {
-		if p.family == family {
+// poolOf is the range of an address, or the first of the family, which then refuses it.
+func (a *Allocator) poolOf(family v1.IPFamily, ip string) *pool {
+	var first *pool
+	for _, p := range a.pools {
+		if p.family != family {
+			continue
+		}
+		if first == nil {
+			first = p
+		}
+		if addr, err := netip.ParseAddr(ip); err == nil && p.contains(addr) && !p.closed {
 			return p
 		}
 	}
-	return nil
+	return first
+}
+
+// anyIP takes a free address of a family, from the server's own range as long as it has one.
+func (a *Allocator) anyIP(family v1.IPFamily) (string, error) {
+	for _, p := range a.pools {
+		if p.family != family || p.closed {
+			continue
+		}
+		if ip, err := p.next(); err == nil {
+			a.mark(ip)
+			return ip, nil
+		}
+	}
+	return "", errFull
 }
 
 // nodePorts takes the ports asked for and, where the type wants them, free ones for the rest. Ports of one number and different protocols
@@ -231,6 +300,7 @@ func (t *taking) nodePorts(s, old *v1.Service) error {
 			continue
 		}
 		if err := t.Allocator.ports.take(int(p.NodePort)); err != nil {
+			t.short = true
 			return invalid(s, field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error()))
 		}
 		t.ports = append(t.ports, int(p.NodePort))
@@ -245,6 +315,7 @@ func (t *taking) nodePorts(s, old *v1.Service) error {
 		}
 		n, err := t.Allocator.ports.next()
 		if err != nil {
+			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
 		}
 		t.ports, p.NodePort = append(t.ports, n), int32(n)
@@ -274,11 +345,13 @@ func (t *taking) healthPort(s *v1.Service, mine func(int) bool) error {
 		return nil
 	case n != 0:
 		if err := t.Allocator.ports.take(n); err != nil {
+			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n, err))
 		}
 	default:
 		var err error
 		if n, err = t.Allocator.ports.next(); err != nil {
+			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort: %w", err))
 		}
 	}

@@ -43,7 +43,7 @@ func (t *taking) families(s, old *v1.Service) error {
 	}
 	switch {
 	case *p.IPFamilyPolicy == v1.IPFamilyPolicySingleStack:
-	case len(p.IPFamilies) == 1 && len(t.pools) == 2:
+	case len(p.IPFamilies) == 1 && t.own == 2:
 		p.IPFamilies = append(p.IPFamilies, otherFamily(p.IPFamilies[0]))
 	}
 	return nil
@@ -95,11 +95,11 @@ func (t *taking) judgeFamilies(s *v1.Service) field.ErrorList {
 			}
 		}
 	}
-	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicyRequireDualStack && len(t.pools) < 2 {
+	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicyRequireDualStack && t.own < 2 {
 		errs = append(errs, field.Invalid(path, p.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
 	}
 	for i, f := range p.IPFamilies {
-		if t.poolFor(f) == nil {
+		if t.poolOf(f, "") == nil {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilies").Index(i), f, "not configured on this cluster"))
 		}
 	}

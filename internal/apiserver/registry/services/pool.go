@@ -24,6 +24,7 @@ type pool struct {
 	taken  bits
 	static int // addresses at the low end that next leaves alone while it can
 	pick   func(n int) int
+	closed bool // its ServiceCIDR is gone or going: nothing new is taken
 }
 
 const maxPool = 1 << 16

@@ -254,7 +254,7 @@ func validateLoadBalancer(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	}
 	if s.LoadBalancerClass != nil {
 		if s.Type != v1.ServiceTypeLoadBalancer {
-			errs = append(errs, field.Forbidden(class, onlyLoadBalancer))
+			return append(errs, field.Forbidden(class, onlyLoadBalancer))
 		}
 		for _, msg := range utilvalidation.IsQualifiedName(*s.LoadBalancerClass) {
 			errs = append(errs, field.Invalid(class, *s.LoadBalancerClass, msg))
@@ -303,27 +303,4 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// warn says what a Service should not use any more.
-func warn(s *v1.Service) []string {
-	var out []string
-	if _, ok := s.Annotations[v1.DeprecatedAnnotationTopologyAwareHints]; ok {
-		out = append(out, fmt.Sprintf("annotation %s is deprecated, please use %s instead", v1.DeprecatedAnnotationTopologyAwareHints, v1.AnnotationTopologyMode))
-	}
-	if headless(s) {
-		if s.Spec.LoadBalancerIP != "" {
-			out = append(out, "spec.loadBalancerIP is ignored for headless services")
-		}
-		if len(s.Spec.ExternalIPs) > 0 {
-			out = append(out, "spec.externalIPs is ignored for headless services")
-		}
-		if s.Spec.SessionAffinity != v1.ServiceAffinityNone {
-			out = append(out, "spec.SessionAffinity is ignored for headless services")
-		}
-	}
-	if d := s.Spec.TrafficDistribution; d != nil && *d == v1.ServiceTrafficDistributionPreferClose {
-		out = append(out, fmt.Sprintf("spec.trafficDistribution: %s is deprecated; use %s", v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone))
-	}
-	return out
 }

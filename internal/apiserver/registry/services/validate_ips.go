@@ -88,6 +88,9 @@ func ValidateUpdate(s, old *v1.Service) field.ErrorList {
 	if old.Spec.Type == v1.ServiceTypeLoadBalancer && s.Spec.Type == v1.ServiceTypeLoadBalancer && !same(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
 	}
+	if needsHealthPort(s) && needsHealthPort(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "healthCheckNodePort"), "field is immutable"))
+	}
 	return append(errs, Validate(s, old)...)
 }
 
@@ -112,27 +115,36 @@ func keptClusterIPs(s, old *v1.Service) field.ErrorList {
 	case len(was) > 0 && was[0] != now[0]:
 		changed(0)
 	}
-	if len(was) == 2 && len(now) == 1 && (s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack) {
+	if len(was) > len(now) && len(now) == 1 && (s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != v1.IPFamilyPolicySingleStack) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), s.Spec.IPFamilyPolicy, "must be set to 'SingleStack' when releasing the secondary clusterIP"))
 	}
 	return errs
 }
 
+// keptFamilies: families stay, but that a second one may come, or go with the address of that family. Headless Services may change theirs.
 func keptFamilies(s, old *v1.Service) field.ErrorList {
-	if !needsClusterIP(s) || !needsClusterIP(old) || headless(s) && headless(old) {
+	if !needsClusterIP(s) || !needsClusterIP(old) || headless(s) || headless(old) {
 		return nil
 	}
 	var errs field.ErrorList
 	path, now, was := field.NewPath("spec", "ipFamilies"), s.Spec.IPFamilies, old.Spec.IPFamilies
-	switch {
-	case len(was) == len(now):
+	if len(was) == len(now) {
 		for i := range was {
 			if was[i] != now[i] {
 				errs = append(errs, field.Invalid(path.Index(0), now, "may not change once set"))
 			}
 		}
-	case len(now) > 0 && len(was) > 0 && was[0] != now[0]:
-		errs = append(errs, field.Invalid(path.Index(0), now, "may not change once set"))
+		return errs
+	}
+	if len(was) > len(now) && len(s.Spec.ClusterIPs) == 0 {
+		errs = append(errs, field.Invalid(path.Index(0), now, "primary ipFamily can not be unset"))
+	}
+	if len(now) > 0 && len(was) > 0 && was[0] != now[0] {
+		// Upstream shows the addresses here, not the families.
+		errs = append(errs, field.Invalid(path.Index(0), s.Spec.ClusterIPs, "may not change once set"))
+	}
+	if policy := s.Spec.IPFamilyPolicy; len(was) > len(now) && len(now) == 1 && (policy == nil || *policy != v1.IPFamilyPolicySingleStack) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), policy, "must be set to 'SingleStack' when releasing the secondary ipFamily"))
 	}
 	return errs
 }

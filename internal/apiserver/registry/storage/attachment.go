@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
@@ -56,6 +57,8 @@ func checkAttachment(v, was *storagev1.VolumeAttachment) field.ErrorList {
 		f.Required(source.Child("persistentVolumeName"), "must specify non empty persistentVolumeName")
 	case name != nil:
 		f.Subdomain(source.Child("persistentVolumeName"), *name)
+	default:
+		f.Add(core.ValidateInlineVolume(s.Source.InlineVolumeSpec, source.Child("inlineVolumeSpec"))...)
 	}
 	f.Subdomain(spec().Child("nodeName"), s.NodeName)
 	if was != nil && !apiequality.Semantic.DeepEqual(s, &was.Spec) {

@@ -57,7 +57,7 @@ func DropDisabled(s, was *v1.PodSpec) {
 			f(len(s.EvictionResponders) > 0, func() { s.EvictionResponders = nil })
 		}),
 		gatedField(bindOptions), gatedField(stopSignals), gatedField(probeProtocols), gatedField(emptyDirModes), gatedField(fileOwners),
-		gatedField(trustBundles), gatedField(podCertificates),
+		gatedField(podCertificates),
 	} {
 		if was == nil || !g.used(was) {
 			g.drop(s)
@@ -174,10 +174,6 @@ func eachProjection(s *v1.PodSpec, f func(*v1.VolumeProjection)) {
 			}
 		}
 	}
-}
-
-func trustBundles(s *v1.PodSpec, f func(bool, func())) {
-	eachProjection(s, func(p *v1.VolumeProjection) { f(p.ClusterTrustBundle != nil, func() { p.ClusterTrustBundle = nil }) })
 }
 
 func podCertificates(s *v1.PodSpec, f func(bool, func())) {

@@ -19,7 +19,7 @@ func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.Erro
 	f.add(apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
 	f.add(ValidateAnnotations(t.Annotations, &t.Spec, path.Child("annotations"))...)
 	f.add(ValidatePodSpec(&t.Spec, "", path.Child("spec"))...)
-	f.add(annotationsAgree(t.Annotations, &t.Spec, path.Child("spec"))...)
+	f.add(AnnotationsAgree(t.Annotations, &t.Spec, path.Child("spec"))...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		f.forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 	}

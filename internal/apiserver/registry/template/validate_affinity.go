@@ -30,7 +30,7 @@ func (j *judge) affinity(path *field.Path) {
 		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 			t, at := &n.PreferredDuringSchedulingIgnoredDuringExecution[i], at.Child(preferredTerms).Index(i)
 			j.weight(t.Weight, at)
-			j.add(validateNodeSelectorTerm(&t.Preference, at.Child("preference"))...)
+			j.add(validateNodeSelectorTerm(&t.Preference, true, at.Child("preference"))...)
 		}
 	}
 	if p := a.PodAffinity; p != nil {
@@ -54,12 +54,13 @@ func ValidateNodeSelector(s *v1.NodeSelector, path *field.Path) field.ErrorList 
 		f.required(path.Child("nodeSelectorTerms"), "must have at least one node selector term")
 	}
 	for i := range s.NodeSelectorTerms {
-		f.add(validateNodeSelectorTerm(&s.NodeSelectorTerms[i], path.Child("nodeSelectorTerms").Index(i))...)
+		f.add(validateNodeSelectorTerm(&s.NodeSelectorTerms[i], false, path.Child("nodeSelectorTerms").Index(i))...)
 	}
 	return f.list()
 }
 
-func validateNodeSelectorTerm(t *v1.NodeSelectorTerm, path *field.Path) field.ErrorList {
+// validateNodeSelectorTerm judges one term. A wish may ask for values that no label can have: a warning is enough there.
+func validateNodeSelectorTerm(t *v1.NodeSelectorTerm, wish bool, path *field.Path) field.ErrorList {
 	var f findings
 	for i := range t.MatchExpressions {
 		r, at := &t.MatchExpressions[i], path.Child("matchExpressions").Index(i)
@@ -81,7 +82,7 @@ func validateNodeSelectorTerm(t *v1.NodeSelectorTerm, path *field.Path) field.Er
 		}
 		f.add(metavalidation.ValidateLabelName(r.Key, at.Child("key"))...)
 		for k, v := range r.Values {
-			if r.Operator == v1.NodeSelectorOpIn || r.Operator == v1.NodeSelectorOpNotIn {
+			if !wish {
 				f.each(at.Child("values").Index(k), v, validation.IsValidLabelValue(v))
 			}
 		}
@@ -130,8 +131,9 @@ func (j *judge) podTerm(t *v1.PodAffinityTerm, path *field.Path) {
 	for _, n := range t.Namespaces {
 		j.label(path.Child("namespace"), n)
 	}
-	j.matchKeys(t.MatchLabelKeys, t.LabelSelector, path.Child("matchLabelKeys"))
-	j.matchKeys(t.MismatchLabelKeys, t.LabelSelector, path.Child("mismatchLabelKeys"))
+	j.termKeys(t.MatchLabelKeys, t.LabelSelector, path.Child("matchLabelKeys"))
+	j.termKeys(t.MismatchLabelKeys, t.LabelSelector, path.Child("mismatchLabelKeys"))
+	j.notTwice(t.MatchLabelKeys, t.LabelSelector, path)
 	mismatch := sets.New(t.MismatchLabelKeys...)
 	for i, k := range t.MatchLabelKeys {
 		if mismatch.Has(k) {
@@ -140,9 +142,17 @@ func (j *judge) podTerm(t *v1.PodAffinityTerm, path *field.Path) {
 	}
 	if t.TopologyKey == "" {
 		j.required(path.Child("topologyKey"), "can not be empty")
-	} else {
-		j.add(metavalidation.ValidateLabelName(t.TopologyKey, path.Child("topologyKey"))...)
 	}
+	j.add(metavalidation.ValidateLabelName(t.TopologyKey, path.Child("topologyKey"))...)
+}
+
+// termKeys are those of an affinity term: without a selector nothing else is said of them.
+func (j *judge) termKeys(keys []string, s *metav1.LabelSelector, path *field.Path) {
+	if s == nil && len(keys) > 0 {
+		j.forbidden(path, noSelector)
+		return
+	}
+	j.matchKeys(keys, s, path)
 }
 
 // matchKeys judges keys that stand for the Pod's own labels.
@@ -153,13 +163,25 @@ func (j *judge) matchKeys(keys []string, s *metav1.LabelSelector, path *field.Pa
 	if s == nil {
 		j.forbidden(path, noSelector)
 	}
-	seen := sets.New[string]()
 	for i, k := range keys {
 		j.add(metavalidation.ValidateLabelName(k, path.Index(i))...)
-		if seen.Has(k) {
-			j.add(field.Duplicate(path.Index(i), k))
+	}
+}
+
+// notTwice refuses a key of matchLabelKeys that the selector names too: what the key stands for has been added to the selector before.
+func (j *judge) notTwice(keys []string, s *metav1.LabelSelector, path *field.Path) {
+	if s == nil {
+		return
+	}
+	index, seen := map[string]int{}, sets.KeySet(s.MatchLabels)
+	for i, k := range keys {
+		index[k] = i
+	}
+	for _, e := range s.MatchExpressions {
+		if i, ok := index[e.Key]; ok && seen.Has(e.Key) {
+			j.invalid(path.Index(i), e.Key, "exists in both matchLabelKeys and labelSelector")
 		}
-		seen.Insert(k)
+		seen.Insert(e.Key)
 	}
 }
 

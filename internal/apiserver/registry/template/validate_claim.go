@@ -13,9 +13,10 @@ func ValidateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path
 	once, others := false, false
 	for _, m := range modes {
 		oneOf(&f, path, m, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOnce, v1.ReadWriteOncePod)
-		if m == v1.ReadWriteOncePod {
+		switch m {
+		case v1.ReadWriteOncePod:
 			once = true
-		} else {
+		case v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOnce:
 			others = true
 		}
 	}
@@ -73,6 +74,7 @@ func (f *findings) dataSource(s *v1.PersistentVolumeClaimSpec, path *field.Path)
 	if d := s.DataSourceRef; d != nil {
 		look(d.Kind, d.Name, d.APIGroup, path.Child("dataSourceRef"))
 		if d.Namespace != nil && *d.Namespace != "" {
+			f.label(path.Child("dataSourceRef", "namespace"), *d.Namespace)
 			if s.DataSource != nil {
 				f.invalid(path, path.Child("dataSource"), "may not be specified when dataSourceRef.namespace is specified")
 			}

@@ -1,9 +1,7 @@
 package template
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -137,17 +135,19 @@ func (j *judge) noLinux(spec *field.Path) {
 		at := spec.Child("securityContext")
 		no(s.AppArmorProfile != nil, at.Child("appArmorProfile"))
 		no(s.SELinuxOptions != nil, at.Child("seLinuxOptions"))
-		no(j.spec.HostUsers != nil, at.Child("hostUsers"))
-		no(j.spec.HostPID, at.Child("hostPID"))
-		no(j.spec.HostIPC, at.Child("hostIPC"))
+		no(j.spec.HostUsers != nil, spec.Child("hostUsers"))
+		no(j.spec.HostPID, spec.Child("hostPID"))
+		no(j.spec.HostIPC, spec.Child("hostIPC"))
 		no(s.SeccompProfile != nil, at.Child("seccompProfile"))
 		no(s.FSGroup != nil, at.Child("fsGroup"))
 		no(s.FSGroupChangePolicy != nil, at.Child("fsGroupChangePolicy"))
 		no(len(s.Sysctls) > 0, at.Child("sysctls"))
-		no(j.spec.ShareProcessNamespace != nil, at.Child("shareProcessNamespace"))
+		no(j.spec.ShareProcessNamespace != nil, spec.Child("shareProcessNamespace"))
 		no(s.RunAsUser != nil, at.Child("runAsUser"))
 		no(s.RunAsGroup != nil, at.Child("runAsGroup"))
 		no(s.SupplementalGroups != nil, at.Child("supplementalGroups"))
+		no(s.SupplementalGroupsPolicy != nil, at.Child("supplementalGroupsPolicy"))
+		no(s.SELinuxChangePolicy != nil, at.Child("seLinuxChangePolicy"))
 	}
 	j.visit(spec, func(c *v1.Container, p *field.Path) {
 		s, at := c.SecurityContext, p.Child("securityContext")
@@ -173,78 +173,6 @@ func ImageSpaces(c *v1.Container, path *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")}
-}
-
-// ValidateAnnotations judges the annotations that mean something to Pods. path is metadata.annotations.
-func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) field.ErrorList {
-	j := &judge{spec: s}
-	if mirror, ok := a[v1.MirrorPodAnnotationKey]; ok && s.NodeName == "" {
-		j.invalid(path.Key(v1.MirrorPodAnnotationKey), mirror, "must set spec.nodeName if mirror pod annotation is set")
-	}
-	if text := a[v1.TolerationsAnnotationKey]; text != "" {
-		var list []v1.Toleration
-		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			j.invalid(path, v1.TolerationsAnnotationKey, err.Error())
-		} else {
-			j.tolerations(list, path.Child(v1.TolerationsAnnotationKey))
-		}
-	}
-	if cost, ok := a[v1.PodDeletionCost]; ok && !plainInt32(cost) {
-		j.invalid(path.Key(v1.PodDeletionCost), cost, "must be a 32bit integer")
-	}
-	j.appArmorAnnotations(a, path)
-	return j.list()
-}
-
-// plainInt32 reads a number without a plus sign or leading zeros.
-func plainInt32(s string) bool {
-	n, err := strconv.ParseInt(s, 10, 32)
-	return err == nil && strconv.FormatInt(n, 10) == s
-}
-
-func (j *judge) appArmorAnnotations(a map[string]string, path *field.Path) {
-	names := sets.New[string]()
-	eachAny(j.spec, func(c *v1.Container) { names.Insert(c.Name) })
-	for _, k := range sets.List(sets.KeySet(a)) {
-		name, ok := strings.CutPrefix(k, v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
-		if !ok {
-			continue
-		}
-		if !names.Has(name) {
-			j.invalid(path.Key(k), name, "container not found")
-		}
-		if v := a[k]; profileOf(v) == nil && v != "" && v != v1.DeprecatedAppArmorBetaProfileNamePrefix {
-			j.invalid(path.Key(k), v, fmt.Sprintf("invalid AppArmor profile name: %q", v))
-		}
-	}
-}
-
-// annotationsAgree wants the old AppArmor annotation and the field to say the same.
-func annotationsAgree(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
-	j := &judge{spec: s}
-	if s.OS != nil && s.OS.Name == v1.Windows {
-		return nil
-	}
-	j.visit(spec, func(c *v1.Container, p *field.Path) {
-		text, ok := a[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]
-		if !ok || c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil {
-			return
-		}
-		at, have, want := p.Child("securityContext").Child("appArmorProfile"), c.SecurityContext.AppArmorProfile, profileOf(text)
-		switch {
-		case want == nil:
-		case want.Type != have.Type:
-			j.forbidden(at.Child("type"), "apparmor type in annotation and field must match")
-		case want.LocalhostProfile != nil && have.LocalhostProfile != nil && *want.LocalhostProfile != *have.LocalhostProfile:
-			j.forbidden(at.Child("localhostProfile"), "apparmor profile in annotation and field must match")
-		}
-	})
-	return j.list()
-}
-
-// AnnotationsAgree is for Pods what templates check too; spec is the path of the spec.
-func AnnotationsAgree(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
-	return annotationsAgree(a, s, spec)
 }
 
 // ValidateFinalizers wants each finalizer to be one of the library's own names or to have a domain. path is metadata.finalizers.

@@ -1,7 +1,12 @@
 package template
 
 import (
+	"fmt"
+	"maps"
+	"net"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -71,11 +76,11 @@ func (j *judge) driverVolume(s *v1.VolumeSource, p *field.Path) {
 			j.need(p.Child("cinder").Child("secretRef"), "name", r.Name)
 		}
 	case s.FlexVolume != nil:
-		j.need(p.Child("flexVolume"), "driver", s.FlexVolume.Driver)
+		j.flex(s.FlexVolume.Driver, s.FlexVolume.Options, p.Child("flexVolume"))
 	case s.AzureFile != nil:
 		j.need(p.Child("azureFile"), "secretName", s.AzureFile.SecretName, "shareName", s.AzureFile.ShareName)
 	case s.AzureDisk != nil:
-		j.need(p.Child("azureDisk"), "diskName", s.AzureDisk.DiskName, "diskURI", s.AzureDisk.DataDiskURI)
+		j.azureDisk(s.AzureDisk, p.Child("azureDisk"))
 	case s.VsphereVolume != nil:
 		j.need(p.Child("vsphereVolume"), "volumePath", s.VsphereVolume.VolumePath)
 	case s.PhotonPersistentDisk != nil:
@@ -87,7 +92,10 @@ func (j *judge) driverVolume(s *v1.VolumeSource, p *field.Path) {
 	case s.ScaleIO != nil:
 		j.need(p.Child("scaleIO"), "gateway", s.ScaleIO.Gateway, "system", s.ScaleIO.System, "volumeName", s.ScaleIO.VolumeName)
 	case s.StorageOS != nil:
-		j.need(p.Child("storageos"), "volumeName", s.StorageOS.VolumeName)
+		j.storageOS(s.StorageOS.VolumeName, s.StorageOS.VolumeNamespace, p.Child("storageos"))
+		if r := s.StorageOS.SecretRef; r != nil {
+			j.need(p.Child("storageos", "secretRef"), "name", r.Name)
+		}
 	}
 }
 
@@ -99,19 +107,49 @@ func (j *judge) nfs(n *v1.NFSVolumeSource, p *field.Path) {
 }
 
 func (j *judge) iscsi(s *v1.ISCSIVolumeSource, p *field.Path) {
+	const started = "must be valid format starting with iqn, eui, or naa"
 	j.need(p, "targetPortal", s.TargetPortal)
-	switch {
-	case s.IQN == "":
-		j.required(p.Child("iqn"), "")
-	case !strings.HasPrefix(s.IQN, "iqn") && !strings.HasPrefix(s.IQN, "eui") && !strings.HasPrefix(s.IQN, "naa"):
-		j.invalid(p.Child("iqn"), s.IQN, "must be valid format starting with iqn, eui, or naa")
-	}
-	const lunMost = 255
-	if s.Lun < 0 || s.Lun > lunMost {
-		j.invalid(p.Child("lun"), s.Lun, validation.InclusiveRangeError(0, lunMost))
-	}
+	j.target(s.IQN, p.Child("iqn"), started)
+	j.lun(s.Lun, p)
 	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
 		j.required(p.Child("secretRef"), "")
+	}
+	if s.InitiatorName != nil {
+		j.initiator(*s.InitiatorName, p.Child("initiatorname"), started)
+	}
+}
+
+func (j *judge) lun(n int32, p *field.Path) {
+	const most = 255
+	if n < 0 || n > most {
+		j.invalid(p.Child("lun"), n, validation.InclusiveRangeError(0, most))
+	}
+}
+
+// The three forms of an iSCSI name (RFC 3720, 3980), as upstream reads them.
+var (
+	iqnName = regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`)
+	euiName = regexp.MustCompile(`^eui.[[:alnum:]]{16}$`)
+	naaName = regexp.MustCompile(`^naa.[[:alnum:]]{32}$`)
+)
+
+// target is the name of what is asked, which must be given.
+func (j *judge) target(name string, at *field.Path, started string) {
+	if name == "" {
+		j.required(at, "")
+		return
+	}
+	j.initiator(name, at, started)
+}
+
+// initiator judges an iSCSI name; started is what is said of one that begins like none of the forms.
+func (j *judge) initiator(name string, at *field.Path, started string) {
+	form := map[string]*regexp.Regexp{"iqn": iqnName, "eui": euiName, "naa": naaName}[name[:min(len(name), len("iqn"))]]
+	switch {
+	case form == nil:
+		j.invalid(at, name, started)
+	case !form.MatchString(name):
+		j.invalid(at, name, "must be valid format")
 	}
 }
 
@@ -125,13 +163,11 @@ func (j *judge) fc(s *v1.FCVolumeSource, p *field.Path) {
 	if len(s.TargetWWNs) == 0 {
 		return
 	}
-	const lunMost = 255
-	switch {
-	case s.Lun == nil:
+	if s.Lun == nil {
 		j.required(p.Child("lun"), "lun is required if targetWWNs is specified")
-	case *s.Lun < 0 || *s.Lun > lunMost:
-		j.invalid(p.Child("lun"), s.Lun, validation.InclusiveRangeError(0, lunMost))
+		return
 	}
+	j.lun(*s.Lun, p)
 }
 
 func (j *judge) flocker(s *v1.FlockerVolumeSource, p *field.Path) {
@@ -147,17 +183,65 @@ func (j *judge) flocker(s *v1.FlockerVolumeSource, p *field.Path) {
 }
 
 func (j *judge) quobyte(s *v1.QuobyteVolumeSource, p *field.Path) {
-	const wanted = "must be a host:port pair or multiple pairs separated by commas"
-	if s.Registry == "" {
+	const wanted, longest = "must be a host:port pair or multiple pairs separated by commas", 64
+	switch {
+	case s.Registry == "":
 		j.required(p.Child("registry"), wanted)
-	} else {
+	case len(s.Tenant) > longest:
+		j.required(p.Child("tenant"), fmt.Sprintf("must be a UUID and may not exceed a length of %d characters", longest))
+	default:
 		for _, pair := range strings.Split(s.Registry, ",") {
-			if i := strings.LastIndexByte(pair, ':'); i < 0 {
+			if _, _, err := net.SplitHostPort(pair); err != nil {
 				j.invalid(p.Child("registry"), s.Registry, wanted)
 			}
 		}
 	}
 	j.need(p, "volume", s.Volume)
+}
+
+// flex wants options to stay out of Kubernetes' own names.
+func (j *judge) flex(driver string, options map[string]string, p *field.Path) {
+	j.need(p, "driver", driver)
+	for _, k := range slices.Sorted(maps.Keys(options)) {
+		domain, _, _ := strings.Cut(k, "/")
+		domain = "." + strings.ToLower(domain)
+		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
+			j.invalid(p.Child("options").Key(k), k, "kubernetes.io and k8s.io namespaces are reserved")
+		}
+	}
+}
+
+func (j *judge) azureDisk(d *v1.AzureDiskVolumeSource, p *field.Path) {
+	const (
+		managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+		blob    = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+	)
+	uri := p.Child("diskURI")
+	j.need(p, "diskName", d.DiskName, "diskURI", d.DataDiskURI)
+	if m := d.CachingMode; m != nil {
+		oneOf(&j.findings, p.Child("cachingMode"), *m, v1.AzureDataDiskCachingNone, v1.AzureDataDiskCachingReadOnly, v1.AzureDataDiskCachingReadWrite)
+	}
+	if d.Kind == nil {
+		return
+	}
+	oneOf(&j.findings, p.Child("kind"), *d.Kind, v1.AzureDedicatedBlobDisk, v1.AzureManagedDisk, v1.AzureSharedBlobDisk)
+	switch isManaged := *d.Kind == v1.AzureManagedDisk; {
+	case isManaged && !strings.HasPrefix(d.DataDiskURI, "/subscriptions/"):
+		j.add(field.NotSupported(uri, d.DataDiskURI, []string{managed}))
+	case !isManaged && !strings.HasPrefix(d.DataDiskURI, "https://"):
+		j.add(field.NotSupported(uri, d.DataDiskURI, []string{blob}))
+	}
+}
+
+func (j *judge) storageOS(volume, namespace string, p *field.Path) {
+	if volume == "" {
+		j.required(p.Child("volumeName"), "")
+	} else {
+		j.label(p.Child("volumeName"), volume)
+	}
+	if namespace != "" {
+		j.label(p.Child("volumeNamespace"), namespace)
+	}
 }
 
 func (j *judge) partition(n int32, p *field.Path) {
@@ -181,18 +265,4 @@ func ValidateDriverName(name string, p *field.Path) field.ErrorList {
 		f.each(p, name, validation.IsDNS1123Subdomain(strings.ToLower(name)))
 	}
 	return f.list()
-}
-
-// ValidateNFS judges an NFS source.
-func ValidateNFS(n *v1.NFSVolumeSource, p *field.Path) field.ErrorList {
-	var j judge
-	j.nfs(n, p)
-	return j.list()
-}
-
-// ValidateNoBacksteps refuses '..' in a path.
-func ValidateNoBacksteps(text string, p *field.Path) field.ErrorList {
-	var j judge
-	j.noBacksteps(text, p)
-	return j.list()
 }

@@ -59,10 +59,10 @@ func (j *judge) requirements(r v1.ResourceRequirements, path *field.Path) {
 func (j *judge) withinLimit(name v1.ResourceName, q resource.Quantity, limits v1.ResourceList, path *field.Path) {
 	limit, ok := limits[name]
 	switch {
-	case !ok && !mayOvercommit(name):
+	case !ok && !MayOvercommit(name):
 		j.required(path.Child("limits"), "Limit must be set for non overcommitable resources")
 	case !ok:
-	case q.Cmp(limit) != 0 && !mayOvercommit(name):
+	case q.Cmp(limit) != 0 && !MayOvercommit(name):
 		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String()))
 	case q.Cmp(limit) > 0:
 		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String()))
@@ -70,30 +70,47 @@ func (j *judge) withinLimit(name v1.ResourceName, q resource.Quantity, limits v1
 }
 
 func (j *judge) claimNames(claims []v1.ResourceClaim, path *field.Path) {
-	seen := sets.New[string]()
+	seen := sets.New[string]() // CLAIM for a whole claim, CLAIM/REQUEST for a part of it
 	for i, c := range claims {
 		at := path.Index(i)
 		if c.Name == "" {
 			j.required(at, "")
 			continue
 		}
-		key := c.Name
-		if c.Request != "" {
-			key += "/" + c.Request
+		if seen.Has(c.Name) {
+			j.add(field.Duplicate(at, c.Name))
+		} else {
+			seen.Insert(j.claimRequest(c, seen, at))
 		}
-		if seen.Has(key) || seen.Has(c.Name) {
-			j.add(field.Duplicate(at, key))
-		}
-		seen.Insert(key)
 		if !j.claims.Has(c.Name) {
 			e := field.NotFound(at, c.Name)
 			e.Detail = "must be one of the names in pod.spec.resourceClaims"
 			if len(j.claims) == 0 {
 				e.Detail += " which is empty"
+			} else {
+				e.Detail += ": " + strings.Join(sets.List(j.claims), ", ")
 			}
 			j.add(e)
 		}
 	}
+}
+
+// claimRequest judges a claim that does not stand in seen as a whole, and returns what it stands for.
+func (j *judge) claimRequest(c v1.ResourceClaim, seen sets.Set[string], at *field.Path) string {
+	if c.Request != "" {
+		key := c.Name + "/" + c.Request
+		j.label(at.Child("request"), c.Request)
+		if seen.Has(key) {
+			j.add(field.Duplicate(at, key))
+		}
+		return key
+	}
+	for _, key := range sets.List(seen) {
+		if strings.HasPrefix(key, c.Name+"/") {
+			j.add(field.Duplicate(at, c.Name))
+		}
+	}
+	return c.Name
 }
 
 // podResources judges pod-level resources, alone and against the containers'.
@@ -227,7 +244,8 @@ func extended(name string) bool {
 	return !native(name) && !strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) && len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
 }
 
-func mayOvercommit(name v1.ResourceName) bool { return native(string(name)) && !isHugepage(name) }
+// MayOvercommit says that containers may use more of a resource together than there is.
+func MayOvercommit(name v1.ResourceName) bool { return native(string(name)) && !isHugepage(name) }
 
 // dividesIntoPages says that a quantity is a positive number of the pages its name tells the size of.
 func dividesIntoPages(name v1.ResourceName, q resource.Quantity) bool {

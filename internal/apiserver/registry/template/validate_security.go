@@ -98,10 +98,10 @@ func (j *judge) sysctls(list []v1.Sysctl, path *field.Path) {
 			j.required(at, "")
 		case len(s.Name) > sysctlLongest || !sysctlName.MatchString(s.Name):
 			j.invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", sysctlLongest, sysctlPattern))
-		case seen.Has(dotted):
+		case seen.Has(s.Name):
 			j.add(field.Duplicate(at, s.Name))
 		}
-		seen.Insert(dotted)
+		seen.Insert(s.Name)
 		for _, ns := range []struct {
 			shared bool
 			field  string
@@ -172,66 +172,6 @@ func (j *judge) appArmor(p *v1.AppArmorProfile, path *field.Path) {
 	default:
 		oneOf(&j.findings, path.Child("type"), p.Type, v1.AppArmorProfileTypeLocalhost, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)
 	}
-}
-
-// windows judges options that Windows nodes read; Gantry's own nodes refuse such Pods.
-func (j *judge) windows(w *v1.WindowsSecurityContextOptions, path *field.Path) {
-	if w == nil {
-		return
-	}
-	const specKiB = 64
-	if n := w.GMSACredentialSpecName; n != nil {
-		j.subdomain(path.Child("gmsaCredentialSpecName"), *n)
-	}
-	if s := w.GMSACredentialSpec; s != nil {
-		at := path.Child("gmsaCredentialSpec")
-		switch {
-		case *s == "":
-			j.invalid(at, *s, "gmsaCredentialSpec cannot be an empty string")
-		case len(*s) > specKiB*1024:
-			j.invalid(at, *s, fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", specKiB))
-		}
-	}
-	if u := w.RunAsUserName; u != nil {
-		at := path.Child("runAsUserName")
-		switch {
-		case *u == "":
-			j.invalid(at, *u, "runAsUserName cannot be an empty string")
-		case strings.ContainsFunc(*u, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			j.invalid(at, *u, "runAsUserName cannot contain control characters")
-		case strings.Count(*u, `\`) > 1:
-			j.invalid(at, *u, "runAsUserName cannot contain more than one backslash")
-		}
-	}
-}
-
-// hostProcess keeps Windows host-process containers together and on the host's network.
-func (j *judge) hostProcess(spec *field.Path) {
-	whole := j.spec.SecurityContext != nil && hostProcessOf(j.spec.SecurityContext.WindowsOptions, false)
-	some, all := false, true
-	eachAny(j.spec, func(c *v1.Container) {
-		is := whole
-		if c.SecurityContext != nil {
-			is = hostProcessOf(c.SecurityContext.WindowsOptions, whole)
-		}
-		some, all = some || is, all && is
-	})
-	if !some {
-		return
-	}
-	if !all {
-		j.invalid(spec, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers")
-	}
-	if !j.spec.HostNetwork {
-		j.invalid(spec.Child("hostNetwork"), j.spec.HostNetwork, "hostNetwork must be true if pod contains any hostProcess containers")
-	}
-}
-
-func hostProcessOf(w *v1.WindowsSecurityContextOptions, otherwise bool) bool {
-	if w == nil || w.HostProcess == nil {
-		return otherwise
-	}
-	return *w.HostProcess
 }
 
 // hostUsers: a Pod with users of its own shares no other namespace with the host.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	v1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -116,7 +117,8 @@ func (j *judge) localVolume(v *v1.Volume, path *field.Path) bool {
 		j.ephemeralVolume(v, path)
 	case v.Image != nil:
 		at := path.Child("image")
-		if v.Image.Reference == "" {
+		// A template may leave the reference to whoever makes Pods of it.
+		if v.Image.Reference == "" && j.pod != "" {
 			j.required(at.Child("reference"), "")
 		}
 		needed(&j.findings, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
@@ -234,6 +236,10 @@ func (j *judge) projection(s *v1.VolumeProjection, path *field.Path, index int, 
 		j.token(t, at.Child("serviceAccountToken"), path)
 		claim(t.Path, "serviceAccountToken")
 	}
+	if b := s.ClusterTrustBundle; b != nil && more() {
+		j.trustBundle(b, at.Child("clusterTrustBundle"))
+		claim(b.Path, b.Path)
+	}
 }
 
 func (j *judge) token(t *v1.ServiceAccountTokenProjection, at, path *field.Path) {
@@ -261,6 +267,7 @@ func (j *judge) ephemeralVolume(v *v1.Volume, path *field.Path) {
 		return
 	}
 	meta := at.Child("metadata")
+	j.add(apivalidation.ValidateAnnotations(t.Annotations, meta.Child("annotations"))...)
 	j.add(metavalidation.ValidateLabels(t.Labels, meta.Child("labels"))...)
 	set := reflect.ValueOf(&t.ObjectMeta).Elem()
 	for i := range set.NumField() {

@@ -2,21 +2,31 @@ package template
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Warnings are what a client should read about a spec that is accepted. path is where the template lies; nil for a Pod.
+// Warnings are what a client should read about a spec that is accepted, in upstream's order. path is where the template lies; nil for a Pod.
 func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
 	w := &warnings{spec: s, template: path != nil, path: path.Child("spec")}
+	notes := path.Child("metadata", "annotations")
+	w.nodes()
+	w.annotations(annotations, notes)
 	w.volumes()
-	w.containers()
-	w.misc()
-	w.annotations(annotations, path.Child("metadata", "annotations"))
+	w.overlaps()
+	w.duplicates()
+	w.fractions(s.Overhead, w.path.Child("overhead"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
+	w.containers(annotations, notes)
 	w.ports()
+	w.portNames()
+	if g := s.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		w.say(w.path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+	}
+	w.affinity()
+	w.addresses()
 	return w.out
 }
 
@@ -25,6 +35,20 @@ type warnings struct {
 	template bool
 	path     *field.Path
 	out      []string
+	compared int // pairs of files, and of ports
+}
+
+// Bounds of the work on a Pod whose every port or file clashes with every other, which a few bytes each can say a hundred thousand times: so many pairs
+// are looked at, and no more once so much was said. Clients are told some four thousand characters of warnings at most, by the library.
+const (
+	mostCompared = 1 << 17
+	mostSaid     = 1000
+)
+
+// another tells whether one more pair is to be looked at.
+func (w *warnings) another() bool {
+	w.compared++
+	return w.compared <= mostCompared && len(w.out) < mostSaid
 }
 
 const appArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
@@ -55,38 +79,7 @@ func (w *warnings) say(p *field.Path, format string, args ...any) {
 	w.out = append(w.out, p.String()+": "+fmt.Sprintf(format, args...))
 }
 
-func (w *warnings) volumes() {
-	for i := range w.spec.Volumes {
-		v, at := &w.spec.Volumes[i], w.path.Child("volumes").Index(i)
-		for _, old := range []struct {
-			set         bool
-			child, text string
-		}{
-			{v.PhotonPersistentDisk != nil, "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"},
-			{v.GitRepo != nil, "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"},
-			{v.ScaleIO != nil, "scaleIO", "deprecated in v1.16, non-functional in v1.22+"},
-			{v.Flocker != nil, "flocker", "deprecated in v1.22, non-functional in v1.25+"},
-			{v.StorageOS != nil, "storageOS", "deprecated in v1.22, non-functional in v1.25+"},
-			{v.Quobyte != nil, "quobyte", "deprecated in v1.22, non-functional in v1.25+"},
-			{v.Glusterfs != nil, "glusterfs", "deprecated in v1.25, non-functional in v1.26+"},
-			{v.CephFS != nil, "cephfs", "deprecated in v1.28, non-functional in v1.31+"},
-			{v.RBD != nil, "rbd", "deprecated in v1.28, non-functional in v1.31+"},
-		} {
-			if old.set {
-				w.say(at.Child(old.child), "%s", old.text)
-			}
-		}
-		if e := v.Ephemeral; e != nil && e.VolumeClaimTemplate != nil {
-			w.fractions(e.VolumeClaimTemplate.Spec.Resources.Requests, at.Child("ephemeral", "volumeClaimTemplate", "spec", "resources", "requests"), v1.ResourceStorage)
-		}
-		if p := v.Projected; p != nil && !slices.ContainsFunc(p.Sources, hasSource) {
-			w.out = append(w.out, fmt.Sprintf("volume %q (Projected) has no sources provided", v.Name))
-		}
-	}
-}
-
-func hasSource(s v1.VolumeProjection) bool { return s != (v1.VolumeProjection{}) }
-
+// each visits all containers in upstream's order.
 func (w *warnings) each(f func(*v1.Container, *field.Path)) {
 	for i := range w.spec.InitContainers {
 		f(&w.spec.InitContainers[i], w.path.Child("initContainers").Index(i))
@@ -99,19 +92,55 @@ func (w *warnings) each(f func(*v1.Container, *field.Path)) {
 	}
 }
 
-func (w *warnings) containers() {
+// annotations warns of those that mean nothing any more.
+func (w *warnings) annotations(a map[string]string, path *field.Path) {
+	for _, old := range []struct{ key, text string }{
+		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	} {
+		if _, ok := a[old.key]; ok {
+			w.say(path.Key(old.key), "%s", old.text)
+		}
+	}
+}
+
+// containers warns of each container's annotations, sizes and variables, and of the Pod's annotation for seccomp.
+func (w *warnings) containers(a map[string]string, notes *field.Path) {
+	const seccomp = `non-functional in v1.27+; use the "seccompProfile" field instead`
+	pod := w.spec.SecurityContext
+	if _, ok := a[v1.SeccompPodAnnotationKey]; ok && (pod == nil || pod.SeccompProfile == nil) {
+		w.say(notes.Key(v1.SeccompPodAnnotationKey), "%s", seccomp)
+	}
 	w.each(func(c *v1.Container, p *field.Path) {
+		s := c.SecurityContext
+		key := v1.SeccompContainerAnnotationKeyPrefix + c.Name
+		if _, ok := a[key]; ok && (s == nil || s.SeccompProfile == nil) {
+			w.say(notes.Key(key), "%s", seccomp)
+		}
+		// A Pod's own annotations are told of before the fields are filled in: AppArmorWarnings.
+		key = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		if _, ok := a[key]; ok && w.template && (pod == nil || pod.AppArmorProfile == nil) && (s == nil || s.AppArmorProfile == nil) {
+			w.say(notes.Key(key), "%s", appArmorDeprecated)
+		}
 		at := p.Child("resources")
 		w.fractions(c.Resources.Limits, at.Child("limits"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
 		w.fractions(c.Resources.Requests, at.Child("requests"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
-		seen := map[string]bool{}
-		for i, e := range c.Env {
-			if seen[e.Name] {
-				w.say(p.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", e.Name)
-			}
-			seen[e.Name] = true
-		}
+		w.hidden(c.Env, p.Child("env"))
 	})
+}
+
+// hidden warns of a variable that takes the place of an earlier one without building on it.
+func (w *warnings) hidden(env []v1.EnvVar, path *field.Path) {
+	seen := map[string]bool{}
+	for i, e := range env {
+		earlier := "$(" + e.Name + ")"
+		extends := e.ValueFrom == nil && e.Value != earlier && strings.Contains(e.Value, earlier)
+		if seen[e.Name] && !extends {
+			w.say(path.Index(i), "hides previous definition of %q, which may be dropped when using apply", e.Name)
+		}
+		seen[e.Name] = true
+	}
 }
 
 // fractions warns of bytes that are not whole.
@@ -124,13 +153,8 @@ func (w *warnings) fractions(list v1.ResourceList, path *field.Path, names ...v1
 	}
 }
 
-func (w *warnings) misc() {
-	for i := range w.spec.TopologySpreadConstraints {
-		if w.spec.TopologySpreadConstraints[i].LabelSelector == nil {
-			w.say(w.path.Child("topologySpreadConstraints").Index(i).Child("labelSelector"), "a null labelSelector results in matching no pod")
-		}
-	}
-	w.affinity()
+// duplicates warns of what stands twice in lists of names.
+func (w *warnings) duplicates() {
 	seen := map[string]bool{}
 	for i, a := range w.spec.HostAliases {
 		if seen[a.IP] {
@@ -138,114 +162,28 @@ func (w *warnings) misc() {
 		}
 		seen[a.IP] = true
 	}
-	secrets := map[string]bool{}
+	secrets, path := map[string]bool{}, w.path.Child("imagePullSecrets")
 	for i, s := range w.spec.ImagePullSecrets {
-		at := w.path.Child("imagePullSecrets").Index(i).Child("name")
-		switch {
-		case s.Name == "":
-			w.say(at, "invalid empty name %q", s.Name)
-		case secrets[s.Name]:
-			w.say(at, "duplicate name %q", s.Name)
+		if secrets[s.Name] {
+			w.say(path.Index(i).Child("name"), "duplicate name %q", s.Name)
 		}
 		secrets[s.Name] = true
 	}
-	if a := w.spec.NodeSelector; a != nil {
-		w.nodeLabels(a)
-	}
-	if g := w.spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
-		w.say(w.path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
-	}
-}
-
-// nodeLabels warns of selectors by labels that were renamed long ago.
-func (w *warnings) nodeLabels(m map[string]string) {
-	for _, old := range []struct{ label, text string }{
-		{"beta.kubernetes.io/arch", `deprecated since v1.14; use "kubernetes.io/arch" instead`},
-		{"beta.kubernetes.io/os", `deprecated since v1.14; use "kubernetes.io/os" instead`},
-		{"failure-domain.beta.kubernetes.io/region", `deprecated since v1.17; use "topology.kubernetes.io/region" instead`},
-		{"failure-domain.beta.kubernetes.io/zone", `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`},
-		{"beta.kubernetes.io/instance-type", `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`},
-	} {
-		if _, ok := m[old.label]; ok {
-			w.say(w.path.Child("nodeSelector").Key(old.label), "%s", old.text)
+	for i, s := range w.spec.ImagePullSecrets {
+		if s.Name == "" {
+			w.say(path.Index(i).Child("name"), "invalid empty name %q", s.Name)
 		}
 	}
 }
 
-func (w *warnings) affinity() {
-	a := w.spec.Affinity
-	if a == nil {
-		return
-	}
-	terms := func(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm, at *field.Path) {
-		const text = "a null labelSelector results in matching no pod"
-		for i := range required {
-			if required[i].LabelSelector == nil {
-				w.say(at.Child(requiredTerms).Index(i).Child("labelSelector"), text)
-			}
-		}
-		for i := range preferred {
-			if preferred[i].PodAffinityTerm.LabelSelector == nil {
-				w.say(at.Child(preferredTerms).Index(i).Child("podAffinityTerm", "labelSelector"), text)
-			}
+// addresses warns of forms of addresses that are on their way out.
+func (w *warnings) addresses() {
+	if c := w.spec.DNSConfig; c != nil {
+		for i, ip := range c.Nameservers {
+			w.out = append(w.out, validation.GetWarningsForIP(w.path.Child("dnsConfig", "nameservers").Index(i), ip)...)
 		}
 	}
-	if p := a.PodAffinity; p != nil {
-		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, w.path.Child("affinity", "podAffinity"))
+	for i, a := range w.spec.HostAliases {
+		w.out = append(w.out, validation.GetWarningsForIP(w.path.Child("hostAliases").Index(i).Child("ip"), a.IP)...)
 	}
-	if p := a.PodAntiAffinity; p != nil {
-		terms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, w.path.Child("affinity", "podAntiAffinity"))
-	}
-}
-
-func (w *warnings) annotations(a map[string]string, path *field.Path) {
-	if w.template {
-		for _, k := range OldAppArmor(w.spec, a) {
-			w.say(path.Key(k), appArmorDeprecated)
-		}
-	}
-	for _, k := range []string{"scheduler.alpha.kubernetes.io/critical-pod"} {
-		if _, ok := a[k]; ok {
-			w.say(path.Key(k), `non-functional in v1.16+; use the "priorityClassName" field instead`)
-		}
-	}
-}
-
-// ports warns of ports that shadow one another across containers, and of host addresses that mean nothing.
-func (w *warnings) ports() {
-	byName, byPort := map[string]*field.Path{}, map[string]*field.Path{}
-	key := func(p *v1.ContainerPort) string {
-		return fmt.Sprintf("%d/%s/%d/%s", p.ContainerPort, p.Protocol, p.HostPort, p.HostIP)
-	}
-	w.each(func(c *v1.Container, p *field.Path) {
-		for i := range c.Ports {
-			port, at := &c.Ports[i], p.Child("ports").Index(i)
-			if port.HostIP != "" && port.HostPort == 0 {
-				w.say(at, "hostIP set without hostPort: %+v", bracketed(*port))
-			}
-			if first, ok := byName[port.Name]; ok && port.Name != "" {
-				w.say(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", port.Name, first, first)
-			}
-			if first, ok := byPort[key(port)]; ok {
-				w.say(at, "duplicate port definition with %s", first)
-			}
-		}
-		// A container's own ports count only for the containers after it.
-		for i := range c.Ports {
-			port, at := &c.Ports[i], p.Child("ports").Index(i)
-			if _, ok := byPort[key(port)]; !ok {
-				byPort[key(port)] = at
-			}
-			if _, ok := byName[port.Name]; !ok && port.Name != "" {
-				byName[port.Name] = at
-			}
-		}
-	})
-}
-
-// bracketed prints a port as upstream's warning does.
-func bracketed(p v1.ContainerPort) string {
-	return strings.Join([]string{
-		"{Name:" + p.Name, fmt.Sprintf("HostPort:%d", p.HostPort), fmt.Sprintf("ContainerPort:%d", p.ContainerPort), "Protocol:" + string(p.Protocol), "HostIP:" + p.HostIP + "}",
-	}, " ")
 }

@@ -1,6 +1,7 @@
 // Package local ends Pods that take more of the node's local storage than their limits allow.
 //
 // Chapter 9, pressed. File systems tell nobody that a directory grew, so Pods with such limits are measured every ten seconds, others never.
+// What a Pod does in its first ten seconds is not held against it: programs unpack and clean up then.
 // In: Pods, measurements (stats). Out: events, and wishes that Pods end. evict decides.
 package local
 
@@ -50,7 +51,7 @@ func Watch(ctx context.Context, d Deps) {
 func (d Deps) once(ctx context.Context, told map[types.UID]bool) map[types.UID]bool {
 	limited := map[types.UID]*v1.Pod{}
 	for _, p := range d.Pods() {
-		if evict.Limited(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded {
+		if evict.Limited(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded && !young(p, time.Now()) {
 			limited[p.UID] = p
 		}
 	}
@@ -84,6 +85,11 @@ func (d Deps) once(ctx context.Context, told map[types.UID]bool) map[types.UID]b
 		d.Events.Event(p, v1.EventTypeWarning, evict.Reason, end.Message)
 	}
 	return out
+}
+
+// young tells whether a Pod began less than a period ago. Upstream's first measurement of a Pod comes ten seconds to a minute after its start.
+func young(p *v1.Pod, now time.Time) bool {
+	return p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) < Period
 }
 
 // used sums up what was measured of a Pod.

@@ -50,8 +50,15 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		if measured != 0 {
 			t.Errorf("measured %d times though no Pod has a limit", measured)
 		}
+		begun := metav1.Now()
+		full.Status.StartTime = &begun
 		pods = append(pods, full)
-		time.Sleep(10 * time.Second)
+		time.Sleep(9 * time.Second) // a look comes in these
+		synctest.Wait()
+		if measured != 0 {
+			t.Errorf("measured %d times a Pod that has just begun", measured)
+		}
+		time.Sleep(7 * time.Second)
 		synctest.Wait()
 		if measured != 1 || len(ended) != 0 {
 			t.Errorf("measured %d times, ended %v", measured, ended)

@@ -11,17 +11,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/image"
 )
 
 // flight is one pull and all who wait for it.
 type flight struct {
-	key     string
-	done    chan struct{} // closed when got and err are set
-	cancel  context.CancelFunc
-	waiting int // guarded by Puller.mu
-	got     pulled
-	err     error
+	key    string
+	done   chan struct{} // closed when got and err are set
+	cancel context.CancelFunc
+	got    pulled
+	err    error
+
+	// Guarded by Puller.mu.
+	waiting int
+	hear    []*tale                  // who waits
+	news    func(*tale) journal.Fact // the newest that was told of the pull
 }
 
 type pulled struct {
@@ -46,7 +51,7 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 		p.flights[key] = f
 		go p.run(own, f, spec, func() (string, *image.Credential, error) { return p.attempts(own, spec, creds, t.Sandbox) })
 	}
-	f.waiting++
+	f.join(t)
 	p.mu.Unlock()
 
 	select {
@@ -56,7 +61,7 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.waiting--; f.waiting == 0 {
+	if f.leave(t); f.waiting == 0 {
 		f.cancel()
 		if p.flights[key] == f {
 			delete(p.flights, key) // the next one starts afresh instead of joining a pull that is being given up
@@ -68,7 +73,7 @@ func (p *Puller) fly(ctx context.Context, t *tale, spec *runtimeapi.ImageSpec) (
 func (p *Puller) run(ctx context.Context, f *flight, spec *runtimeapi.ImageSpec, pull attempt) {
 	defer f.cancel()
 	if f.err = p.note(spec.Image); f.err == nil {
-		f.got, f.err = p.inTurn(ctx, pull)
+		f.got, f.err = p.inTurn(ctx, f, spec.Image, pull)
 		if f.err == nil {
 			if s, err := p.d.Images.ImageStatus(ctx, spec, false); err == nil {
 				f.got.id, f.got.bytes = s.GetImage().GetId(), s.GetImage().GetSize()
@@ -104,15 +109,21 @@ func (p *Puller) noted(ctx context.Context, name string, f *flight) {
 // attempt pulls and returns the image's reference and the credentials that worked, nil when there were none.
 type attempt func() (string, *image.Credential, error)
 
-func (p *Puller) inTurn(ctx context.Context, pull attempt) (pulled, error) {
-	if p.slots != nil {
-		select {
-		case p.slots <- struct{}{}:
-			defer func() { <-p.slots }()
-		case <-ctx.Done():
-			return pulled{}, ctx.Err()
-		}
+func (p *Puller) inTurn(ctx context.Context, f *flight, name string, pull attempt) (pulled, error) {
+	asked := time.Now()
+	waited, err := p.turns.enter(ctx, name, p.queued(f))
+	if err != nil {
+		return pulled{}, err
 	}
+	defer p.turns.leave(name)
+	if waited {
+		p.tell(f, func(t *tale) journal.Fact {
+			return journal.Waited{For: journal.PullTurn(t.image), Took: journal.Took(time.Since(asked))}
+		})
+	}
+	under, ended := context.WithCancel(ctx)
+	defer ended()
+	go p.measure(under, f, name)
 	start := time.Now()
 	ref, used, err := pull()
 	return pulled{ref: ref, used: used, took: time.Since(start)}, err

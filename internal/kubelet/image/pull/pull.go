@@ -63,6 +63,8 @@ type Deps struct {
 
 	// Tags asks the registry which tags there are of an image's repository; nil: nobody asks.
 	Tags func(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
+	// Progress tells how many bytes of an image that is being pulled are there, and of how many; nil, or false: nobody can tell.
+	Progress func(ctx context.Context, image string) (done, total int64, ok bool)
 }
 
 // Request asks for the image of one container, or of an image volume.
@@ -90,7 +92,7 @@ func (f *Failed) Unwrap() error { return f.Refusal }
 // Puller makes sure that images are there.
 type Puller struct {
 	d     Deps
-	slots chan struct{} // nil without a bound
+	turns *turns
 	rate  flowcontrol.PassiveRateLimiter
 
 	mu      sync.Mutex
@@ -111,10 +113,7 @@ func New(d Deps) *Puller {
 	if d.QPS > 0 {
 		rate = flowcontrol.NewTokenBucketRateLimiter(d.QPS, d.Burst)
 	}
-	p := &Puller{d: d, rate: rate, flights: map[string]*flight{}, failed: map[failureKey]image.BackOff{}}
-	if d.MaxParallel > 0 {
-		p.slots = make(chan struct{}, d.MaxParallel)
-	}
+	p := &Puller{d: d, rate: rate, turns: &turns{limit: d.MaxParallel}, flights: map[string]*flight{}, failed: map[failureKey]image.BackOff{}}
 	return p
 }
 

@@ -27,7 +27,7 @@ const (
 	Delete
 )
 
-// Next decides. A mirror stays while its Pod ends, so that its end can be read; it goes with the Pod.
+// Next decides. A mirror stays while its Pod ends, so that what still runs can be read; it goes with the Pod.
 func Next(s State) Act {
 	switch {
 	case !s.Heard || s.Static == nil && !s.Settled:

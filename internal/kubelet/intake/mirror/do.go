@@ -176,6 +176,9 @@ func (e *name) write(to Statuses) {
 	if e.mirror == nil || e.mirror.DeletionTimestamp != nil || len(e.static) == 0 || e.static[0].status == nil || !Of(e.mirror, e.static[0].pod) {
 		return
 	}
+	if ph := e.static[0].status.Phase; e.static[0].ending && (ph == v1.PodSucceeded || ph == v1.PodFailed) {
+		return // a Pod that its source does not have any more goes without a last phase, as upstream's do
+	}
 	to.Set(e.mirror, Onto(e.mirror, *e.static[0].status))
 }
 

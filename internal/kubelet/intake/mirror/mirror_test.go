@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -180,6 +181,12 @@ func TestMirrorGoesWithItsPod(t *testing.T) {
 		synctest.Wait()
 		if w.deletes != 0 {
 			t.Error("the mirror went before its Pod")
+		}
+		before := len(w.written)
+		w.k.Set(p, v1.PodStatus{Phase: v1.PodRunning})
+		w.k.Set(p, v1.PodStatus{Phase: v1.PodSucceeded})
+		if now := w.written[before:]; len(now) != 1 || !strings.HasSuffix(now[0], "Running") {
+			t.Errorf("told %v: a Pod that its source has no more has no last phase", now)
 		}
 		w.k.Drop(p.UID)
 		synctest.Wait()

@@ -201,6 +201,9 @@ func (w *Writer) one(ctx context.Context, uid types.UID) {
 	defer w.mu.Unlock()
 	defer w.ring()
 	e.busy = false
+	if finish && err == nil {
+		e.finish = false // a status that is told late does not ask for it again
+	}
 	if written != nil && (newer(written, e.base) || written.ResourceVersion == "") {
 		e.base = written
 	}

@@ -56,8 +56,9 @@ type Asker struct {
 	d    Deps
 	born time.Time // containers started later are not adopted
 
-	mu   sync.Mutex
-	pods map[types.UID]map[probe.Key]*worker
+	mu     sync.Mutex
+	pods   map[types.UID]map[probe.Key]*worker
+	closed bool
 }
 
 // New returns an Asker.
@@ -75,6 +76,9 @@ func New(d Deps) *Asker {
 func (a *Asker) Sync(pod *v1.Pod, podIP string, running []Running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
 	wanted := map[probe.Key]bool{}
 	for _, r := range running {
 		c := find(pod, r.Name)
@@ -122,6 +126,20 @@ func (a *Asker) Forget(uid types.UID) {
 	delete(a.pods, uid)
 }
 
+// Close ends all probes for good. An answer that is still awaited counts for nothing and is told to nobody.
+func (a *Asker) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, workers := range a.pods {
+		for _, w := range workers {
+			w.another = true
+			w.stop()
+		}
+	}
+	clear(a.pods)
+}
+
 // Workers is how many probes are at work, by kind.
 func (a *Asker) Workers() map[probe.Kind]int {
 	a.mu.Lock()
@@ -144,7 +162,11 @@ func (a *Asker) keep(key probe.Key, t whom) {
 		w = nil
 	}
 	if w != nil {
+		ends := w.pod.DeletionTimestamp == nil && t.pod.DeletionTimestamp != nil
 		w.pod, w.container, w.podIP = t.pod, t.container, t.podIP
+		if ends && w.verdict != probe.Good && probe.Of(t.container, key.Kind).Exec != nil {
+			w.hurry() // as upstream does with each status of a container that is not ready
+		}
 		return
 	}
 	w = a.newWorker(key, t)

@@ -45,6 +45,9 @@ func (w *world) Ask(ctx context.Context, t probe.Target) probe.Outcome {
 	w.asked++
 	w.mu.Unlock()
 	w.note("ask %s", name)
+	if ctx.Err() != nil {
+		return probe.Outcome{Err: ctx.Err()}
+	}
 	select {
 	case <-time.After(w.slow):
 	case <-ctx.Done():
@@ -284,6 +287,24 @@ func TestErrorsCountForNothing(t *testing.T) {
 	})
 }
 
+// When the kubelet ends, nobody is asked any more, and an answer that comes late is told to nobody.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"live": "f", "ready": "f"})
+		w.slow = 5 * time.Second
+		p := pod(v1.Container{LivenessProbe: exec("live", 10, 1), ReadinessProbe: exec("ready", 10, 1)})
+		a.Sync(p, "10.0.0.1", running("1"))
+		time.Sleep(2 * time.Second)
+		a.Close()
+		a.Sync(p, "10.0.0.1", running("2"))
+		time.Sleep(time.Minute)
+		w.expect(`0s ask ready`)
+		if len(a.Workers()) != 0 || w.changed != 0 {
+			t.Errorf("%v left, %d changes", a.Workers(), w.changed)
+		}
+	})
+}
+
 func TestWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "w"})
@@ -326,6 +347,35 @@ func TestWorkers(t *testing.T) {
 		if len(a.Workers()) != 0 || w.asked != 0 {
 			t.Errorf("%v left, %d asked", a.Workers(), w.asked)
 		}
+	})
+}
+
+// No command is begun in a container that is being stopped: readiness stays what it was, and one that was not ready hears of it at once.
+func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"ready": "s", "unready": "f"})
+		p := pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)})
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: exec("unready", 10, 1)})
+		both := append(running("1"), ask.Running{Name: "d", ID: "2", StartedAt: time.Now()})
+		a.Sync(p, "", both)
+		time.Sleep(5 * time.Second)
+		w.lines = nil
+		ending := p.DeepCopy()
+		now := metav1.Now()
+		ending.DeletionTimestamp = &now
+		a.Sync(ending, "", both)
+		time.Sleep(6 * time.Second)
+		w.expect(`
+			5s ask unready
+			5s spec.containers{d} Unhealthy Readiness probe errored and resulted in unknown state: context canceled
+			5s fact readiness probe of d: unknown 1/1: context canceled
+			10s ask ready
+			10s spec.containers{c} Unhealthy Readiness probe errored and resulted in unknown state: context canceled
+			10s fact readiness probe of c: unknown 1/1: context canceled`)
+		if verdict(a, probe.Readiness) != probe.Good {
+			t.Error("readiness of an ending container changed by a command that never ran")
+		}
+		a.Forget("u")
 	})
 }
 

@@ -35,7 +35,7 @@ type worker struct {
 	count   probe.Count
 	verdict probe.Verdict
 	told    string // last failure's text that became a fact
-	another bool   // it ended because another container took this one's place
+	another bool   // it ended because another container took this one's place, or with the Asker: its last answer is nobody's
 	lagging bool   // the last question was late, and a fact says so
 
 	ctx   context.Context // ends with the worker
@@ -103,13 +103,10 @@ func (w *worker) ask() {
 	}
 	w.a.mu.Unlock()
 
-	ctx := w.ctx
-	if t.Probe.Exec == nil {
-		ctx = context.WithoutCancel(ctx) // its time limit is short, and upstream's is answered too
-	}
+	ctx := w.reach(t)
 	var o probe.Outcome
 	for range tries {
-		if o = w.a.d.Kinds.put(ctx, t); o.Err == nil || probe.Gone(o.Err) || w.ctx.Err() != nil {
+		if o = w.a.d.Kinds.put(ctx, t); o.Err == nil || probe.Gone(o.Err) || w.ctx.Err() != nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -146,6 +143,28 @@ func (w *worker) ask() {
 	}
 	if changed {
 		w.a.d.Changed(w.key.UID)
+	}
+}
+
+// reach is how long the question may take to be answered. A command is given up with its worker, and is never begun in a container that is being stopped: readiness stays
+// what it was, and an event says so in upstream's words. Other kinds have a short time limit, and upstream's are answered too.
+func (w *worker) reach(t probe.Target) context.Context {
+	switch {
+	case t.Probe.Exec == nil:
+		return context.WithoutCancel(w.ctx)
+	case t.Pod.DeletionTimestamp != nil:
+		ctx, cancel := context.WithCancel(w.ctx)
+		cancel()
+		return ctx
+	}
+	return w.ctx
+}
+
+// hurry puts the next question now; one that is being put is enough.
+func (w *worker) hurry() {
+	if w.timer != nil && w.timer.Stop() {
+		w.due = time.Now()
+		w.timer = time.AfterFunc(0, w.ask)
 	}
 }
 

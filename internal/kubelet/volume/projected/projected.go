@@ -1,4 +1,4 @@
-// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items and service-account tokens in one directory.
+// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items, service-account tokens and authorities in one directory.
 //
 // Chapter: furnished. In: objects from the cache, tokens from the API server. Out: files in memory that follow their sources; Mounted.Again is when a token has to be renewed.
 package projected
@@ -27,11 +27,18 @@ type Type struct {
 	mounts  volume.Mounts
 	objects volume.Objects
 	tokens  *cache
+	bundles volume.Bundles
 }
 
-// New returns the type.
+// New returns the type. Without bundles, projections of ClusterTrustBundles are refused.
 func New(m volume.Mounts, o volume.Objects, t volume.Tokens) Type {
 	return Type{mounts: m, objects: o, tokens: &cache{api: t, held: map[place]held{}}}
+}
+
+// With returns the type with bundles.
+func (t Type) With(b volume.Bundles) Type {
+	t.bundles = b
+	return t
 }
 
 // Name is the field of v1.VolumeSource.
@@ -94,11 +101,31 @@ func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) 
 	case s.ServiceAccountToken != nil:
 		return t.token(ctx, a, s.ServiceAccountToken, mode)
 	case s.ClusterTrustBundle != nil:
-		return nil, time.Time{}, errors.New("projected source clusterTrustBundle is not supported by this node")
+		p, err := t.anchors(ctx, a, s.ClusterTrustBundle, mode)
+		return p, time.Time{}, err
 	case s.PodCertificate != nil:
 		return nil, time.Time{}, errors.New("projected source podCertificate is not supported by this node")
 	}
 	return nil, time.Time{}, fmt.Errorf("projected volume %q has a source that names nothing", a.Volume.Name)
+}
+
+// anchors is a file with the chosen authorities (KEP-3257).
+func (t Type) anchors(ctx context.Context, a volume.Ask, s *v1.ClusterTrustBundleProjection, mode int32) (volume.Payload, error) {
+	switch {
+	case t.bundles == nil:
+		return nil, errors.New("projected source clusterTrustBundle is not supported by this node")
+	case s.Name == nil && s.SignerName == nil:
+		return nil, errors.New("ClusterTrustBundle projection requires either name or signerName to be set")
+	}
+	text, err := t.bundles.Anchors(ctx, a.Pod.UID, s)
+	if err != nil {
+		return nil, err
+	}
+	f := volume.File{Data: text, Mode: mode, User: volume.TokenOwner(a.Pod)}
+	if f.User != nil || own.Group(a.Pod) != nil {
+		f.Mode = 0o600
+	}
+	return volume.Payload{s.Path: f}, nil
 }
 
 func (t Type) token(ctx context.Context, a volume.Ask, s *v1.ServiceAccountTokenProjection, mode int32) (volume.Payload, time.Time, error) {

@@ -21,6 +21,8 @@ import (
 type Service struct {
 	Address string
 	OnLoad  func(s *Service) // called when the service's settings are to be read anew
+	// Other answers calls that the login service does not know; a *dbus.Error keeps its name.
+	Other func(member string, args []any) ([]any, error)
 
 	listener *net.UnixListener
 	wg       sync.WaitGroup
@@ -66,7 +68,7 @@ func Start(dir string) (*Service, error) {
 
 // Close ends all.
 func (s *Service) Close() {
-	s.listener.Close()
+	_ = s.listener.Close()
 	s.Sever()
 	s.wg.Wait()
 }
@@ -76,7 +78,7 @@ func (s *Service) Sever() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -84,7 +86,7 @@ func (s *Service) forget(c *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	c.Close()
+	_ = c.Close()
 }
 
 // SetDelay sets InhibitDelayMaxUSec.
@@ -99,15 +101,26 @@ func (s *Service) Say(begun bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.preparing = begun
+	return s.emit("/org/freedesktop/login1", "org.freedesktop.login1.Manager", "PrepareForShutdown", begun)
+}
+
+// Emit sends a signal to all that are connected.
+func (s *Service) Emit(path dbus.ObjectPath, iface, member string, body ...any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.emit(path, iface, member, body...)
+}
+
+func (s *Service) emit(path dbus.ObjectPath, iface, member string, body ...any) error {
 	var errs []error
 	for c := range s.conns {
 		err := send(c, &dbus.Message{
 			Type: dbus.TypeSignal,
 			Headers: map[dbus.HeaderField]dbus.Variant{
-				dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/org/freedesktop/login1")), dbus.FieldInterface: dbus.MakeVariant("org.freedesktop.login1.Manager"),
-				dbus.FieldMember: dbus.MakeVariant("PrepareForShutdown"), dbus.FieldSender: dbus.MakeVariant(":1.1"), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(true)),
+				dbus.FieldPath: dbus.MakeVariant(path), dbus.FieldInterface: dbus.MakeVariant(iface),
+				dbus.FieldMember: dbus.MakeVariant(member), dbus.FieldSender: dbus.MakeVariant(":1.1"), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(body...)),
 			},
-			Body: []any{begun},
+			Body: body,
 		})
 		if !errors.Is(err, net.ErrClosed) { // one that was severed hears nothing
 			errs = append(errs, err)
@@ -177,7 +190,7 @@ func (s *Service) serve(c *net.UnixConn) error {
 		s.mu.Unlock()
 		for _, v := range body {
 			if fd, ok := v.(dbus.UnixFD); ok {
-				syscall.Close(int(fd)) // the other side has its own now
+				_ = syscall.Close(int(fd)) // the other side has its own now
 			}
 		}
 		if err != nil {
@@ -190,7 +203,11 @@ func reply(m *dbus.Message, body []any, err error) *dbus.Message {
 	out := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{dbus.FieldReplySerial: dbus.MakeVariant(m.Serial())}, Body: body}
 	if err != nil {
 		out.Type, out.Body = dbus.TypeError, []any{err.Error()}
-		out.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.Failed")
+		name := "org.freedesktop.DBus.Error.Failed"
+		if named := (*dbus.Error)(nil); errors.As(err, &named) {
+			name = named.Name
+		}
+		out.Headers[dbus.FieldErrorName] = dbus.MakeVariant(name)
 	}
 	if len(out.Body) > 0 {
 		out.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(out.Body...))
@@ -227,6 +244,9 @@ func (s *Service) answer(m *dbus.Message) ([]any, error) {
 	case "Inhibit":
 		return s.inhibit(m.Body)
 	}
+	if s.Other != nil {
+		return s.Other(member, m.Body)
+	}
 	return nil, fmt.Errorf("no method %s", member)
 }
 
@@ -240,9 +260,9 @@ func (s *Service) inhibit(args []any) ([]any, error) {
 		return nil, err
 	}
 	fd, err := syscall.Dup(int(w.Fd()))
-	w.Close()
+	_ = w.Close()
 	if err != nil {
-		r.Close()
+		_ = r.Close()
 		return nil, err
 	}
 	s.count(1)

@@ -24,6 +24,7 @@ import (
 const (
 	byClass = "volumes/class"
 	byNode  = "volumes/node"
+	byLimit = "volumes/limit"
 )
 
 // Ledger is what is known of volumes and what is being done about them.
@@ -34,7 +35,7 @@ type Ledger struct {
 	seenClaims  corelisters.PersistentVolumeClaimLister
 	seenVolumes corelisters.PersistentVolumeLister
 	classes     storagelisters.StorageClassLister
-	csiNodes    storagelisters.CSINodeLister
+	csiNodes    cache.Indexer
 	drivers     storagelisters.CSIDriverLister
 	capacities  storagelisters.CSIStorageCapacityLister
 	ofClass     cache.Indexer // volumes
@@ -62,7 +63,7 @@ func New(h framework.Handle) (*Ledger, error) {
 	l := &Ledger{
 		client: h.ClientSet(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
 		seenClaims: core.PersistentVolumeClaims().Lister(), seenVolumes: core.PersistentVolumes().Lister(),
-		classes: store.StorageClasses().Lister(), csiNodes: store.CSINodes().Lister(), drivers: store.CSIDrivers().Lister(), capacities: store.CSIStorageCapacities().Lister(),
+		classes: store.StorageClasses().Lister(), csiNodes: store.CSINodes().Informer().GetIndexer(), drivers: store.CSIDrivers().Lister(), capacities: store.CSIStorageCapacities().Lister(),
 		ofClass: core.PersistentVolumes().Informer().GetIndexer(), attachments: store.VolumeAttachments().Informer().GetIndexer(),
 		pending: pending{claims: map[string]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{}, changed: make(chan struct{})},
 	}
@@ -90,6 +91,22 @@ func (l *Ledger) watch(f informers.SharedInformerFactory) error {
 	}})
 	if err != nil {
 		return fmt.Errorf("indexing attachments by node: %w", err)
+	}
+	err = store.CSINodes().Informer().AddIndexers(cache.Indexers{byLimit: func(obj any) ([]string, error) {
+		n, ok := obj.(*storagev1.CSINode)
+		if !ok {
+			return nil, nil
+		}
+		var out []string
+		for _, d := range n.Spec.Drivers {
+			if _, ok := storage.LimitOf(n, d.Name); ok {
+				out = append(out, d.Name)
+			}
+		}
+		return out, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("indexing CSINodes by driver: %w", err)
 	}
 	for _, i := range []cache.SharedIndexInformer{core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()} {
 		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -192,11 +209,18 @@ func (l *Ledger) Class(name string) (*storagev1.StorageClass, error) { return l.
 
 // CSINode finds what the drivers on a node say; nil when they say nothing.
 func (l *Ledger) CSINode(node string) *storagev1.CSINode {
-	n, err := l.csiNodes.Get(node)
-	if err != nil {
+	obj, there, err := l.csiNodes.GetByKey(node) // asked once per node: making an error of what is not there would cost more than the look
+	if err != nil || !there {
 		return nil
 	}
+	n, _ := obj.(*storagev1.CSINode)
 	return n
+}
+
+// Limited tells whether a CSINode has a limit for the driver.
+func (l *Ledger) Limited(driver string) bool {
+	nodes, err := l.csiNodes.IndexKeys(byLimit, driver)
+	return err != nil || len(nodes) > 0
 }
 
 // Driver finds a CSI driver; nil when there is none.

@@ -22,7 +22,8 @@ var (
 // Group is what the plugin reads of a PodGroup (scheduling.x-k8s.io/v1alpha1).
 type Group struct {
 	metav1.ObjectMeta `json:"metadata"`
-	Spec              Spec `json:"spec"`
+	Spec              Spec   `json:"spec"`
+	Status            Status `json:"status,omitzero"`
 }
 
 // Spec is a PodGroup's spec.

@@ -32,11 +32,15 @@ func appendVector(to []byte, v *fit.Vector) []byte {
 	return to
 }
 
-// Shape is the requests, and those with defaults for containers that request nothing.
-func (*Fit) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
+// Shape is the requests, and those with defaults for containers that request nothing. Device classes come and go, so verdicts on resources that they serve are not kept.
+func (f *Fit) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
 	ask, non0 := snapshot.Ask(p), snapshot.AskNonZero(p)
 	to = place.AppendInt(appendVector(to, &ask), non0.MilliCPU)
-	return place.AppendInt(to, non0.Memory), true
+	to = place.AppendInt(to, non0.Memory)
+	if f.serves(&ask) {
+		return place.AppendString(to, "served"), false
+	}
+	return to, true
 }
 
 // Shape is the requests.

@@ -31,6 +31,7 @@ const (
 // Fit is the judge of room.
 type Fit struct {
 	ignored, ignoredGroups []string
+	served                 func(v1.ResourceName) bool // by a device class, on nodes without a device plugin for it; nil: none is
 	scorer
 	plain [16]*framework.Status // refusals by which of pods, cpu, memory and ephemeral storage are short, when removing Pods may help
 	never [16]*framework.Status // the same when it cannot
@@ -54,6 +55,32 @@ func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
 		f.never[mask] = framework.NewStatus(framework.UnschedulableAndUnresolvable, texts...).WithPlugin(FitName)
 	}
 	return f, nil
+}
+
+// Leave makes the judge pass over resources that a node does not offer and a device class serves: DynamicResources judges these (KEP-5004).
+func (f *Fit) Leave(served func(v1.ResourceName) bool) { f.served = served }
+
+// others takes out what DynamicResources judges.
+func (f *Fit) others(short []fit.Shortage) []fit.Shortage {
+	if f.served == nil {
+		return short
+	}
+	return slices.DeleteFunc(short, func(s fit.Shortage) bool {
+		return s.Available == 0 && fit.IsScalar(s.Resource) && f.served(s.Resource)
+	})
+}
+
+// serves tells whether any resource that is asked for is left to DynamicResources on some nodes.
+func (f *Fit) serves(ask *fit.Vector) bool {
+	if f.served == nil {
+		return false
+	}
+	for name, n := range ask.Scalar {
+		if n != 0 && f.served(name) {
+			return true
+		}
+	}
+	return false
 }
 
 var common = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
@@ -98,7 +125,7 @@ func (f *Fit) shortages(state framework.CycleState, p *v1.Pod, n framework.NodeI
 	if err != nil || !ok {
 		a = &asked{snapshot.Ask(p)}
 	}
-	return fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips)
+	return f.others(fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips))
 }
 
 func (f *Fit) skips(name v1.ResourceName) bool {
@@ -116,7 +143,7 @@ func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n
 
 // judge is the verdict on a Pod with these requests.
 func (f *Fit) judge(ask *fit.Vector, n framework.NodeInfo) *framework.Status {
-	return f.refusal(fit.Shortages(ask, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips))
+	return f.refusal(f.others(fit.Shortages(ask, snapshot.VectorOf(n.GetRequested()), snapshot.VectorOf(n.GetAllocatable()), f.skips)))
 }
 
 func (f *Fit) refusal(short []fit.Shortage) *framework.Status {

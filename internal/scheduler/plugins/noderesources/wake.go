@@ -13,11 +13,24 @@ import (
 
 // EventsToRegister wakes when room may have come: a Pod on a node went or shrank, a node came or grew, the Pod itself asks for less.
 func (f *Fit) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
-	return []framework.ClusterEventWithHint{
+	all := []framework.ClusterEventWithHint{
 		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete | framework.UpdatePodScaleDown}, QueueingHintFn: f.afterOther},
 		{Event: framework.ClusterEvent{Resource: framework.TargetPod, ActionType: framework.UpdatePodScaleDown}, QueueingHintFn: f.afterSelf},
 		{Event: framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add | framework.UpdateNodeAllocatable}, QueueingHintFn: f.afterNode},
-	}, nil
+	}
+	if f.served != nil {
+		all = append(all, framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: framework.DeviceClass, ActionType: framework.Add | framework.Update}, QueueingHintFn: f.afterClass})
+	}
+	return all, nil
+}
+
+// afterClass: a class helps that serves something asked for.
+func (f *Fit) afterClass(_ logr.Logger, p *v1.Pod, _, _ any) (framework.QueueingHint, error) {
+	ask := snapshot.Ask(p)
+	if f.serves(&ask) {
+		return framework.Queue, nil
+	}
+	return framework.QueueSkip, nil
 }
 
 // afterOther: a gone Pod frees at least its place; a smaller one helps if it gave up something the Pod asks for.
@@ -56,7 +69,7 @@ func (f *Fit) afterNode(_ logr.Logger, p *v1.Pod, before, after any) (framework.
 		return framework.Queue, nil
 	}
 	ask, room := snapshot.Ask(p), fit.VectorOf(is.Status.Allocatable)
-	if len(fit.Shortages(&ask, &fit.Vector{}, &room, f.skips)) > 0 {
+	if len(f.others(fit.Shortages(&ask, &fit.Vector{}, &room, f.skips))) > 0 {
 		return framework.QueueSkip, nil
 	}
 	was, ok := before.(*v1.Node)

@@ -50,11 +50,28 @@ var (
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// PreFilter skips Pods that have nothing to attach.
-func (pl *Plugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+const stateKey framework.StateKey = Name
+
+// wanted are the volumes of the Pod whose driver has a limit somewhere.
+type wanted []storage.Handle
+
+// Clone shares: nothing changes them.
+func (w wanted) Clone() framework.StateData { return w }
+
+// PreFilter skips Pods that have nothing to attach, or nothing that any node has a limit for.
+func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	if pl.facts == nil || !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return storage.MayAttach(p, &v) }) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
+	all, plain := storage.Plain(pl.facts, p)
+	if !plain {
+		return nil, nil
+	}
+	all = slices.DeleteFunc(all, func(h storage.Handle) bool { return !pl.facts.Limited(h.Driver) })
+	if len(all) == 0 {
+		return nil, framework.NewStatus(framework.Skip)
+	}
+	state.Write(stateKey, wanted(all))
 	return nil, nil
 }
 
@@ -62,11 +79,42 @@ func (pl *Plugin) PreFilter(_ context.Context, _ framework.CycleState, p *v1.Pod
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 // Filter refuses nodes with too little left of a driver's limit.
-func (pl *Plugin) Filter(_ context.Context, _ framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	if pl.roomy(state, n) {
+		return nil
+	}
 	if _, over := pl.over(p, n); over {
 		return pl.no
 	}
 	return nil
+}
+
+// counting is a node that knows how many volumes of its Pods may be attached without a claim.
+type counting interface{ InlineVolumes() int }
+
+// roomy tells whether a node has room even if all that is there were of the same driver, so that nothing need be looked up.
+func (pl *Plugin) roomy(state framework.CycleState, n framework.NodeInfo) bool {
+	v, err := state.Read(stateKey)
+	w, ok := v.(wanted)
+	node, counts := n.(counting)
+	if err != nil || !ok || !counts {
+		return false
+	}
+	csi := pl.facts.CSINode(n.Node().Name)
+	most := -1
+	for _, h := range w {
+		limit, has := storage.LimitOf(csi, h.Driver)
+		if !has {
+			continue
+		}
+		if most < 0 {
+			most = len(w) + len(n.GetPVCRefCounts()) + node.InlineVolumes() + len(pl.facts.Attachments(n.Node().Name))
+		}
+		if most > limit {
+			return false
+		}
+	}
+	return true
 }
 
 // excess is the first driver, by name, whose limit the Pod would break.

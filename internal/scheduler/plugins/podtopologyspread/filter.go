@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync/atomic" //nolint:depguard // what was chosen for a Pod is kept from one question of a cycle to the next
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,6 +34,8 @@ type Plugin struct {
 	selectorOf func(*v1.Pod) labels.Selector
 
 	skewed, unlabelled *framework.Status
+
+	chosen atomic.Pointer[choice] // for the Pod that Tallied was asked about last
 }
 
 // New makes the judge from defaulted arguments. selectorOf finds the selector of the Service or controller a Pod belongs to, for default constraints; nil: Pods

@@ -118,7 +118,7 @@ func (*Plugin) NormalizeScore(_ context.Context, state framework.CycleState, _ *
 	}
 	low, top := int64(math.MaxInt64), int64(0)
 	for i := range scores {
-		if s.ignored.Has(scores[i].Name) {
+		if len(s.ignored) > 0 && s.ignored.Has(scores[i].Name) {
 			scores[i].Score = invalid
 			continue
 		}

@@ -16,10 +16,18 @@ import (
 var _ place.Tallying = (*Plugin)(nil)
 
 // Tallied is namespace, labels, constraints, and what decides which nodes are domains: selector, node affinity, tolerations. Default constraints rest on Services and
-// controllers, which come and go: they are counted anew each time.
+// controllers, which come and go: what they select is part of it, and Tally takes the same selector.
 func (pl *Plugin) Tallied(to []byte, p *v1.Pod) ([]byte, bool) {
 	if len(p.Spec.TopologySpreadConstraints) == 0 {
-		return to, false
+		if len(pl.defaults) == 0 || pl.selectorOf == nil {
+			return to, false
+		}
+		chosen := &choice{p, pl.selectorOf(p)}
+		if chosen.Selector == nil || chosen.Empty() {
+			return to, false
+		}
+		pl.chosen.Store(chosen)
+		to = append(place.AppendString(to, chosen.String()), 0xff)
 	}
 	for _, action := range []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway} {
 		if _, err := pl.constraints(p, action); err != nil {
@@ -36,6 +44,26 @@ func (pl *Plugin) Tallied(to []byte, p *v1.Pod) ([]byte, bool) {
 	return append(to, raw...), err == nil
 }
 
+// choice is the selector that default constraints have for a Pod.
+type choice struct {
+	pod *v1.Pod
+	labels.Selector
+}
+
+// tallied gives the constraints that Tallied was about.
+func (pl *Plugin) tallied(p *v1.Pod, action v1.UnsatisfiableConstraintAction) []constraint {
+	chosen := pl.chosen.Load()
+	if len(p.Spec.TopologySpreadConstraints) > 0 || chosen == nil || chosen.pod != p {
+		all, _ := pl.constraints(p, action) // Tallied saw that they can be read
+		return all
+	}
+	all, _ := compile(pl.defaults, p.Labels, action)
+	for i := range all {
+		all[i].selector = chosen.Selector
+	}
+	return all
+}
+
 func appendLabels(to []byte, l map[string]string) []byte {
 	for _, key := range slices.Sorted(maps.Keys(l)) {
 		to = place.AppendString(place.AppendString(to, key), l[key])
@@ -50,6 +78,8 @@ type tally struct {
 	required   nodeaffinity.RequiredNodeAffinity
 	table      *columns.Table
 	hard, soft []sums
+	lenient    bool  // nodes that lack a key are scored all the same: the system's default constraints
+	note       *soft // of the Pod that is being scored
 }
 
 // sums are the matching Pods and the nodes by domain of one constraint.
@@ -62,10 +92,9 @@ type sums struct {
 
 // Tally begins without any node.
 func (pl *Plugin) Tally(p *v1.Pod, t *columns.Table) place.Tally {
-	s := &tally{pl: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t}
+	s := &tally{pl: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t, lenient: pl.system && len(p.Spec.TopologySpreadConstraints) == 0}
 	of := func(action v1.UnsatisfiableConstraintAction) (out []sums) {
-		all, _ := pl.constraints(p, action) // Tallied saw that they can be read
-		for _, c := range all {
+		for _, c := range pl.tallied(p, action) {
 			out = append(out, sums{constraint: c, labels: t.Labels(c.key)})
 		}
 		return out
@@ -102,18 +131,22 @@ func (s *tally) place(node *v1.Node, by int) {
 	s.each(node, func(c *sums, id int32) { c.nodes[id] += by })
 }
 
-// each calls back for the constraints that the node counts for.
+// each calls back for the constraints that the node counts for. Scoring by host counts the host's Pods whatever the constraint's policies say.
 func (s *tally) each(node *v1.Node, do func(c *sums, id int32)) {
-	for _, all := range [][]sums{s.hard, s.soft} {
-		if !hasKeys(node, all) {
+	for k, all := range [][]sums{s.hard, s.soft} {
+		soft := k == 1
+		if !(soft && s.lenient) && !hasKeys(node, all) {
 			continue
 		}
 		for i := range all {
 			c := &all[i]
-			if !c.includes(s.pod, node, s.required) {
+			if !(soft && c.key == v1.LabelHostname) && !c.includes(s.pod, node, s.required) {
 				continue
 			}
 			id := c.labels.Number(node.Labels[c.key])
+			if soft {
+				id = c.domain(node)
+			}
 			for int(id) >= len(c.pods) {
 				c.pods, c.nodes = append(c.pods, 0), append(c.nodes, 0)
 			}
@@ -153,25 +186,13 @@ func (s *tally) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Stat
 	return nil
 }
 
-// PreScore gives the counts of the domains that feasible nodes are in.
-func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, feasible []framework.NodeInfo) *framework.Status {
+// PreScore begins what Score fills in and NormalizeScore reads.
+func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
 	if len(s.soft) == 0 {
 		return framework.NewStatus(framework.Skip)
 	}
-	all := make([]constraint, len(s.soft))
-	for i := range s.soft {
-		all[i] = s.soft[i].constraint
-	}
-	note := s.pl.begin(all, feasible, true)
-	for i := range s.soft {
-		c := &s.soft[i]
-		for domain := range note.pods[i] {
-			if id := c.labels.Number(domain); int(id) < len(c.pods) {
-				note.pods[i][domain] = c.pods[id]
-			}
-		}
-	}
-	state.Write(scoreKey, note)
+	s.note = &soft{}
+	state.Write(scoreKey, s.note)
 	return nil
 }
 
@@ -202,7 +223,7 @@ func (s *tally) Opinion() *columns.Opinion {
 		}
 		bounds = append(bounds, bound{c, most})
 	}
-	return &columns.Opinion{Refuse: func(rows []int32, no []*framework.Status) {
+	return &columns.Opinion{Score: s.score, Refuse: func(rows []int32, no []*framework.Status) {
 		for i, row := range rows {
 			for k := range bounds {
 				c := &bounds[k]

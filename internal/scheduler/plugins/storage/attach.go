@@ -13,6 +13,61 @@ import (
 // Handle is a volume as its CSI driver knows it. For one that is yet to be made, ID is the claim's name.
 type Handle struct{ Driver, ID string }
 
+// LimitOf is how many volumes of a driver can be attached to a node; false when nothing says so.
+func LimitOf(n *storagev1.CSINode, driver string) (int, bool) {
+	if n == nil {
+		return 0, false
+	}
+	for i := range n.Spec.Drivers {
+		d := &n.Spec.Drivers[i]
+		if d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
+			return int(*d.Allocatable.Count), true
+		}
+	}
+	return 0, false
+}
+
+// Plain gives the volumes that a Pod needs attached, each once, where they are the same on every node; false when a node's drivers have a say, or something cannot be looked up.
+func Plain(f Facts, p *v1.Pod) (all []Handle, ok bool) {
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if !MayAttach(p, v) {
+			continue
+		}
+		h, known := plain(f, p, v)
+		if !known {
+			return nil, false
+		}
+		if !slices.Contains(all, h) {
+			all = append(all, h)
+		}
+	}
+	return all, true
+}
+
+func plain(f Facts, p *v1.Pod, v *v1.Volume) (Handle, bool) {
+	name, _ := ClaimName(p, v)
+	if name == "" {
+		return Handle{}, false
+	}
+	c, err := f.Claim(p.Namespace, name)
+	if err != nil {
+		return Handle{}, false
+	}
+	if c.Spec.VolumeName != "" {
+		pv, err := f.Volume(c.Spec.VolumeName)
+		if err != nil || pv.Spec.CSI == nil {
+			return Handle{}, false
+		}
+		return Handle{pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle}, true
+	}
+	class, err := f.Class(volume.GetPersistentVolumeClaimClass(c))
+	if err != nil || slices.Contains(migrated, class.Provisioner) {
+		return Handle{}, false
+	}
+	return Handle{class.Provisioner, "claim/" + c.Namespace + "/" + c.Name}, true
+}
+
 // MayAttach tells whether a volume of a Pod may need to be attached by a CSI driver.
 func MayAttach(p *v1.Pod, v *v1.Volume) bool {
 	name, _ := ClaimName(p, v)

@@ -27,6 +27,7 @@ type Facts interface {
 	Driver(name string) *storagev1.CSIDriver     // nil: none
 	Capacities() []*storagev1.CSIStorageCapacity // of all drivers
 	Attachments(node string) []*storagev1.VolumeAttachment
+	Limited(driver string) bool // whether any CSINode has a limit for the driver
 }
 
 // Source is what a framework.Handle offers whose scheduler keeps Facts.
@@ -125,6 +126,16 @@ func (o *Objects) Class(name string) (*storagev1.StorageClass, error) {
 
 // CSINode finds what the drivers on a node say.
 func (o *Objects) CSINode(node string) *storagev1.CSINode { return o.nodes[node] }
+
+// Limited tells whether a node has a limit for the driver.
+func (o *Objects) Limited(driver string) bool {
+	for _, n := range o.nodes {
+		if _, ok := LimitOf(n, driver); ok {
+			return true
+		}
+	}
+	return false
+}
 
 // Driver finds a CSI driver.
 func (o *Objects) Driver(name string) *storagev1.CSIDriver { return o.drivers[name] }

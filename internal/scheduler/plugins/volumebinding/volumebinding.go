@@ -82,6 +82,9 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	if err != nil {
 		return nil, framework.AsStatus(err)
 	}
+	if w.everywhere(pl.facts) {
+		return nil, framework.NewStatus(framework.Skip)
+	}
 	state.Write(stateKey, w)
 	return nil, nil
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// names measures the cluster's DNS: questions for 1,000 Services' addresses from 1 and from 32 clients.
+func (b *bench) names(ctx context.Context) error {
+	i, c, err := b.running(ctx)
+	if i != nil {
+		defer b.remove(i)
+	}
+	if err != nil {
+		return err
+	}
+	services := b.times(1000)
+	for k := range services {
+		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}}}
+		if _, err := c.client.CoreV1().Services("default").Create(ctx, s, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	at, err := c.dnsServer(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, clients := range []int{1, 32} {
+		rate, took, err := ask(at, clients, services, b.times(100_000))
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{fmt.Sprint(clients), fmt.Sprintf("%.0f", rate), ms(quantile(took, 0.5)), ms(quantile(took, 0.99))})
+	}
+	b.page.add(section{
+		Title: "Names",
+		How:   fmt.Sprintf("A records of %d Services are asked for by UDP, each client over one socket and one question at a time; clients and Gantry share the machine.", services),
+		Head:  []string{"Clients", "Queries/s", "p50, ms", "p99, ms"},
+		Rows:  rows,
+	})
+	return nil
+}
+
+// dnsServer is where the DNS server listens by its own word: the slice of kube-dns.
+func (c *cluster) dnsServer(ctx context.Context) (string, error) {
+	list, err := c.client.DiscoveryV1().EndpointSlices("kube-system").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kube-dns"})
+	if err != nil {
+		return "", err
+	}
+	for _, s := range list.Items {
+		if len(s.Endpoints) > 0 && len(s.Ports) > 0 && s.Ports[0].Port != nil {
+			return net.JoinHostPort(s.Endpoints[0].Addresses[0], fmt.Sprint(*s.Ports[0].Port)), nil
+		}
+	}
+	return "", errors.New("the cluster's DNS server is not published: is --dns=false given?")
+}
+
+// ask sends n questions and returns how many were answered in a second and how long each took.
+func ask(at string, clients, services, n int) (float64, []time.Duration, error) {
+	took, errs := make([][]time.Duration, clients), make([]error, clients)
+	began := time.Now()
+	var all sync.WaitGroup
+	for k := range clients {
+		all.Go(func() { took[k], errs[k] = askFrom(at, k, services, n/clients) })
+	}
+	all.Wait()
+	rate := float64(n/clients*clients) / time.Since(began).Seconds()
+	return rate, slices.Concat(took...), errors.Join(errs...)
+}
+
+func askFrom(at string, first, services, n int) ([]time.Duration, error) {
+	c, err := dns.DialTimeout("udp", at, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	took := make([]time.Duration, 0, n)
+	for k := range n {
+		q := new(dns.Msg).SetQuestion(fmt.Sprintf("s%d.default.svc.cluster.local.", (first+k)%services), dns.TypeA)
+		began := time.Now()
+		if err := errors.Join(c.SetDeadline(began.Add(5*time.Second)), c.WriteMsg(q)); err != nil {
+			return nil, err
+		}
+		r, err := c.ReadMsg()
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Answer) != 1 {
+			return nil, fmt.Errorf("%s: %d answers (%s), want one", q.Question[0].Name, len(r.Answer), dns.RcodeToString[r.Rcode])
+		}
+		took = append(took, time.Since(began))
+	}
+	return took, nil
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/proxy/kernel"
+	"github.com/gantry-project/gantry/internal/proxy/rules"
+)
+
+// The Service that is asked, its only endpoint, and who asks.
+var (
+	askedService = netip.MustParseAddr("10.222.255.1")
+	serverPod    = netip.MustParseAddrPort("10.199.0.2:8080")
+)
+
+const (
+	conversations = 10_000
+	// straightPort is not the Service's: the kernel remembers closed connections for two minutes, and one through the Service from a port that was used straight
+	// to the same port of the Pod would have to be given another.
+	straightPort = 8081
+)
+
+// connections measures TCP connections to a Pod, straight and through its Service among others, and forgetting UDP conversations.
+func (b *bench) connections(ctx context.Context) error {
+	s, err := newSpaces()
+	if err != nil {
+		return err
+	}
+	defer s.remove()
+	node, server, client, err := bridged(s)
+	if err != nil {
+		return err
+	}
+	for _, port := range []uint16{serverPod.Port(), straightPort} {
+		stop, err := answerConnections(server, port)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	var rows [][]string
+	measure := func(what, at string) error {
+		took, rate, err := connect1(client, at, b.times(5000))
+		rows = append(rows, []string{what, fmt.Sprintf("%.0f", rate), us(quantile(took, 0.5)), us(quantile(took, 0.99))})
+		return err
+	}
+	if err := measure("straight to the Pod", netip.AddrPortFrom(serverPod.Addr(), straightPort).String()); err != nil {
+		return err
+	}
+	var table *kernel.Table
+	settings := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"}}
+	if err := node.Do(func(ns.NetNS) (err error) {
+		table, err = kernel.Open(rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
+		return err
+	}); err != nil {
+		return err
+	}
+	defer table.Close()
+	was := rules.NewState()
+	for _, n := range []int{10, 1000, 10_000} {
+		now := servicesOf(n, settings)
+		if err := node.Do(func(ns.NetNS) error {
+			if err := table.Set(ctx); err != nil {
+				return err
+			}
+			return table.Apply(ctx, rules.Delta(was, now))
+		}); err != nil {
+			return err
+		}
+		was = now
+		if err := measure(fmt.Sprintf("through its Service among %d", n), netip.AddrPortFrom(askedService, 80).String()); err != nil {
+			return err
+		}
+	}
+	forgot, err := b.forget(node, client)
+	if err != nil {
+		return err
+	}
+	b.page.add(section{
+		Title: "Connections through Services",
+		How: fmt.Sprintf("%d TCP connections one after the other between two Pods of a node (network namespaces on a bridge), each with one answer of one byte; connect, answer and close count. "+
+			"Forgetting %d UDP conversations with an endpoint that went takes %s.", b.times(5000), conversations, forgot.Round(time.Millisecond)),
+		Head:   []string{"TCP connections", "each second", "p50, µs", "p99, µs"},
+		Rows:   rows,
+		Budget: "through a Service among 10,000 within 20 % of straight",
+	})
+	return nil
+}
+
+func us(d time.Duration) string { return fmt.Sprintf("%d", d.Microseconds()) }
+
+// bridged is a node with a bridge and two Pods on it.
+func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
+	if node, err = s.add(); err != nil {
+		return nil, nil, nil, err
+	}
+	err = sh(node, `ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0; ip route add default dev br0`)
+	pod := func(n int) (ns.NetNS, error) {
+		p, err := s.add()
+		if err != nil {
+			return nil, err
+		}
+		if err := sh(node, fmt.Sprintf("ip link add v%d type veth peer name eth0 netns %s; ip link set v%d master br0 up; ip link set v%d type bridge_slave hairpin on", n, p.Path(), n, n)); err != nil {
+			return nil, err
+		}
+		return p, sh(p, fmt.Sprintf("ip link set eth0 up; ip addr add 10.199.0.%d/32 dev eth0; ip route add 10.199.0.1 dev eth0 scope link; ip route add default via 10.199.0.1", n))
+	}
+	if err == nil {
+		server, err = pod(2)
+	}
+	if err == nil {
+		client, err = pod(3)
+	}
+	return node, server, client, err
+}
+
+// servicesOf are n Services with five endpoints each, and the asked one.
+func servicesOf(n int, s rules.Settings) rules.State {
+	all := rules.NewState()
+	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
+		for _, protocol := range []string{"tcp", "udp"} {
+			p := rules.Port{Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80, At: rules.Addresses{Cluster: at}, Any: true}
+			for _, e := range ends {
+				p.Cluster = append(p.Cluster, rules.Endpoint{AddrPort: e})
+			}
+			all.Add(p.State(s))
+			if len(ends) > 1 {
+				return // the others have TCP alone
+			}
+		}
+	}
+	add("asked", askedService, serverPod)
+	for i := range n {
+		var ends []netip.AddrPort
+		for k := range 5 {
+			ends = append(ends, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(100 + k), byte(i >> 8), byte(i)}), 8080))
+		}
+		add(fmt.Sprintf("s%d", i), netip.AddrFrom4([4]byte{10, 222, byte(i >> 8), byte(i)}), ends...)
+	}
+	return all
+}
+
+// answerConnections sends one byte to whoever connects.
+func answerConnections(in ns.NetNS, port uint16) (stop func(), err error) {
+	var l net.Listener
+	if err := in.Do(func(ns.NetNS) error {
+		l, err = net.Listen("tcp4", fmt.Sprintf(":%d", port))
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("!")) // who asks would miss it
+			c.Close()
+		}
+	}()
+	return func() { l.Close() }, nil
+}
+
+// connect1 connects many times.
+func connect1(from ns.NetNS, at string, many int) (took []time.Duration, rate float64, err error) {
+	err = from.Do(func(ns.NetNS) error {
+		began := time.Now()
+		for range many {
+			at0 := time.Now()
+			c, err := net.DialTimeout("tcp4", at, 5*time.Second)
+			if err != nil {
+				return err
+			}
+			_, err = io.ReadAll(c)
+			c.Close()
+			if err != nil {
+				return err
+			}
+			took = append(took, time.Since(at0))
+		}
+		rate = float64(many) / time.Since(began).Seconds()
+		return nil
+	})
+	return took, rate, err
+}
+
+// forget begins UDP conversations with the Service and forgets them.
+func (b *bench) forget(node, client ns.NetNS) (time.Duration, error) {
+	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(askedService, 80))
+	if err := client.Do(func(ns.NetNS) error {
+		for k := range conversations {
+			c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 20_000 + k}, at)
+			if err != nil {
+				return err
+			}
+			_, err = c.Write([]byte("?"))
+			c.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	gone := rules.NewFlows([]rules.Port{{Protocol: "udp", Number: 80, At: rules.Addresses{Cluster: askedService}}})
+	var took time.Duration
+	err := node.Do(func(ns.NetNS) error {
+		began := time.Now()
+		n, err := kernel.ForgetStale(rules.IPv4, gone)
+		took = time.Since(began)
+		if err == nil && n < conversations*9/10 {
+			err = fmt.Errorf("%d of %d conversations were found", n, conversations)
+		}
+		return err
+	})
+	return took, err
+}

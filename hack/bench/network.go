@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"golang.org/x/sys/unix"
+)
+
+// network measures Services and the Pod network: changes of endpoints, connections through Services, conversations to forget, Pods to attach.
+func (b *bench) network(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{b.changes, b.connections, b.attachments} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spaces makes network namespaces and takes them away.
+type spaces struct {
+	dir string
+	all []ns.NetNS
+}
+
+func newSpaces() (*spaces, error) {
+	dir, err := os.MkdirTemp("", "gantry-bench-net-")
+	return &spaces{dir: dir}, err
+}
+
+// add makes one, with its loopback up.
+func (s *spaces) add() (ns.NetNS, error) {
+	file := filepath.Join(s.dir, fmt.Sprint(len(s.all)))
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return nil, err
+	}
+	failed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			err = unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), file, "", unix.MS_BIND, "")
+		}
+		failed <- err
+	}()
+	if err := <-failed; err != nil {
+		return nil, fmt.Errorf("make a network namespace: %w", err)
+	}
+	n, err := ns.GetNS(file)
+	if err != nil {
+		return nil, err
+	}
+	s.all = append(s.all, n)
+	return n, sh(n, "ip link set lo up")
+}
+
+func (s *spaces) remove() {
+	for i, n := range s.all {
+		_ = errors.Join(n.Close(), unix.Unmount(filepath.Join(s.dir, fmt.Sprint(i)), unix.MNT_DETACH)) // the directory's removal tells
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+}
+
+// ready asks a health server.
+func ready(url string) error {
+	r, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, r.Status)
+	}
+	return nil
+}
+
+// sh runs a script inside a namespace.
+func sh(n ns.NetNS, script string) error {
+	return n.Do(func(ns.NetNS) error {
+		if out, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", script, err, out)
+		}
+		return nil
+	})
+}

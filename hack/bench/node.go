@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+)
+
+// node measures one node as it fills: what it takes at rest with 0, 50 and 110 Pods, and how long starts, ends and the news of an exit take, alone, 50 at once, and beside
+// 100 Pods at rest. Last, what 1,000 Pods of a fake runtime take.
+func (b *bench) node(ctx context.Context) error {
+	n, err := b.newNode(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { b.remove(n.instance) }()
+	if err := n.empty(ctx); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return n.rest(ctx, "0") },
+		func(ctx context.Context) error { return n.alone(ctx, "one by one", b.times(30)) },
+		func(ctx context.Context) error { return n.exits(ctx, b.times(30)) },
+		func(ctx context.Context) error { return n.atOnce(ctx, 50) },
+		func(ctx context.Context) error { return n.fill(ctx, 50) },
+		func(ctx context.Context) error { return n.rest(ctx, "50") },
+		func(ctx context.Context) error { return n.fill(ctx, 100) },
+		func(ctx context.Context) error { return n.alone(ctx, "one by one beside 100 at rest", b.times(30)) },
+		func(ctx context.Context) error { return n.fill(ctx, 110) },
+		func(ctx context.Context) error { return n.rest(ctx, "110") },
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	fakes, err := b.thousand(ctx)
+	if err != nil {
+		return err
+	}
+	b.page.add(section{
+		Title: "A node at rest",
+		How: fmt.Sprintf("Pods with one container that sleeps, %.0f s after the last one ran; processor time of the next %.0f s. gantry up is API server, etcd, scheduler, controllers, proxy and kubelet in one process. "+
+			"The last row runs over a fake runtime in another process.", n.settle.Seconds(), n.window.Seconds()),
+		Head:   []string{"Pods", "gantry up, % of a core", "RSS, MiB", "anonymous, MiB", "containerd, % of a core", "RSS, MiB", "shims, % of a core", "RSS, MiB"},
+		Rows:   append(n.resting, fakes...),
+		Budget: "the kubelet's part at 110 idle Pods ≤ 1 % of a core and ≤ 50 MB",
+	})
+	b.page.add(section{
+		Title: "Starts, ends and exits",
+		How: "From the call of a client to the event that its watch brings: created to phase Running, deleted to gone (a process that ends on SIGTERM), and from the moment a process is told to exit (through a pipe) " +
+			"to the status that says so, the runtime's share included. Image present, restart policy Never for exits.",
+		Head:   []string{"What", "Pods", "p50, ms", "p99, ms"},
+		Rows:   n.times,
+		Budget: "create→Running p50 ≤ 200 ms one by one; event→status ≤ 30 ms p99",
+	})
+	return nil
+}
+
+// thousand measures 1,000 Pods at rest over a fake runtime.
+func (b *bench) thousand(ctx context.Context) ([][]string, error) {
+	dir, err := os.MkdirTemp("", "gantry-bench-fake-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	fake, err := crifake.Start(crifake.Options{Dir: dir, Images: []crifake.Image{{Names: []string{image}}}})
+	if err != nil {
+		return nil, err
+	}
+	defer fake.Close()
+	config := filepath.Join(dir, "kubelet.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 1100\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	n, err := b.newNode(ctx, []string{"--container-runtime-endpoint", fake.Endpoint(), "--kubelet-config", config})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { b.remove(n.instance) }()
+	if err := n.fill(ctx, b.times(1000)); err != nil {
+		return nil, err
+	}
+	err = n.rest(ctx, fmt.Sprintf("%d fake", b.times(1000)))
+	return n.resting, err
+}
+
+// fill creates Pods until there are so many and waits until all run.
+func (n *nodeBench) fill(ctx context.Context, many int) error {
+	var names []string
+	for ; n.filled < many; n.filled++ {
+		names = append(names, fmt.Sprintf("rest-%d", n.filled))
+		if err := n.create(ctx, ender(names[len(names)-1])); err != nil {
+			return err
+		}
+	}
+	return n.seen.all(ctx, names, running)
+}
+
+// rest waits a while and measures.
+func (n *nodeBench) rest(ctx context.Context, pods string) error {
+	if err := sleep(ctx, n.settle); err != nil {
+		return err
+	}
+	before := processes(n.instance.Traces())
+	if err := sleep(ctx, n.window); err != nil {
+		return err
+	}
+	type sum struct {
+		cpu       time.Duration
+		rss, anon int64
+	}
+	var sums [3]sum
+	for pid, u := range processes(n.instance.Traces()) {
+		i := slices.IndexFunc([]string{"up", "containerd", "shim"}, func(s string) bool {
+			return strings.HasSuffix(u.name, " "+s) || s == "shim" && strings.Contains(u.name, "shim")
+		})
+		if i < 0 {
+			continue
+		}
+		sums[i] = sum{sums[i].cpu + u.cpu - before[pid].cpu, sums[i].rss + u.rss, sums[i].anon + u.anon}
+	}
+	row := []string{pods}
+	for i, s := range sums {
+		row = append(row, fmt.Sprintf("%.2f", float64(s.cpu)/float64(n.window)*100), mib(s.rss))
+		if i == 0 {
+			row = append(row, mib(s.anon))
+		}
+	}
+	n.resting = append(n.resting, row)
+	return nil
+}
+
+// alone starts and ends Pods one after the other.
+func (n *nodeBench) alone(ctx context.Context, what string, many int) error {
+	var starts, ends []time.Duration
+	for k := range many {
+		name := fmt.Sprintf("alone-%d-%d", n.filled, k)
+		start, end, err := n.life(ctx, []string{name})
+		if err != nil {
+			return err
+		}
+		starts, ends = append(starts, start...), append(ends, end...)
+	}
+	n.row("create → Running", what, starts)
+	n.row("delete → gone", what, ends)
+	return nil
+}
+
+// atOnce starts and ends Pods together.
+func (n *nodeBench) atOnce(ctx context.Context, many int) error {
+	var names []string
+	for k := range many {
+		names = append(names, fmt.Sprintf("many-%d", k))
+	}
+	starts, ends, err := n.life(ctx, names)
+	n.row("create → Running", fmt.Sprintf("%d at once", many), starts)
+	n.row("delete → gone", fmt.Sprintf("%d at once", many), ends)
+	return err
+}
+
+// life creates Pods, waits until they run, deletes them and waits until they are gone.
+func (n *nodeBench) life(ctx context.Context, names []string) (starts, ends []time.Duration, err error) {
+	created, deleted := map[string]time.Time{}, map[string]time.Time{}
+	for _, name := range names {
+		created[name] = time.Now()
+		if err := n.create(ctx, ender(name)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := n.seen.all(ctx, names, running); err != nil {
+		return nil, nil, err
+	}
+	if err := sleep(ctx, 200*time.Millisecond); err != nil { // a shell that has only begun to run has not set its trap
+		return nil, nil, err
+	}
+	for _, name := range names {
+		deleted[name] = time.Now()
+		if err := n.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := n.seen.all(ctx, names, gone); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		starts = append(starts, n.seen.at(name, running).Sub(created[name]))
+		ends = append(ends, n.seen.at(name, gone).Sub(deleted[name]))
+	}
+	return starts, ends, nil
+}
+
+// exits measures how soon the API tells that a process has exited.
+func (n *nodeBench) exits(ctx context.Context, many int) error {
+	dir, err := os.MkdirTemp("", "gantry-bench-pipes-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var took []time.Duration
+	for k := range many {
+		p := sleeper(fmt.Sprintf("exit-%d", k))
+		pipe := filepath.Join(dir, p.Name)
+		if err := syscall.Mkfifo(pipe, 0o666); err != nil {
+			return err
+		}
+		p.Spec.RestartPolicy = v1.RestartPolicyNever
+		p.Spec.Volumes = []v1.Volume{{Name: "pipes", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "pipes", MountPath: "/pipes"}}
+		p.Spec.Containers[0].Command = []string{"cat", "/pipes/" + p.Name}
+		if err := n.create(ctx, p); err != nil {
+			return err
+		}
+		if err := n.seen.all(ctx, []string{p.Name}, running); err != nil {
+			return err
+		}
+		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader; the end of what is written ends it
+		if err != nil {
+			return err
+		}
+		told := time.Now()
+		if err := w.Close(); err != nil {
+			return err
+		}
+		if err := n.seen.all(ctx, []string{p.Name}, exited); err != nil {
+			return err
+		}
+		took = append(took, n.seen.at(p.Name, exited).Sub(told))
+		if err := n.client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	n.row("exit → status", "one by one", took)
+	return nil
+}
+
+func (n *nodeBench) row(what, pods string, took []time.Duration) {
+	n.times = append(n.times, []string{what, pods, ms(quantile(took, 0.5)), ms(quantile(took, 0.99))})
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/test/replay/instance"
+)
+
+// profile keeps a profile of five seconds of an instance's processor time in a file NAME.pprof, where the flag asks for it; the function it returns
+// waits for the file. What goes wrong is told, the figures stand.
+func (b *bench) profile(ctx context.Context, i *instance.Instance, name string) func() {
+	if b.profiles == "" {
+		return func() {}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := keepProfile(ctx, i, filepath.Join(b.profiles, name+".pprof")); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: profile:", err)
+		}
+	})
+	return wg.Wait
+}
+
+func keepProfile(ctx context.Context, i *instance.Instance, file string) error {
+	cfg, err := i.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/debug/pprof/profile?seconds=5", nil)
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the instance answers %s", res.Status)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, res.Body); err != nil {
+		_ = out.Close()
+		return err
+	}
+	return out.Close()
+}

@@ -1,0 +1,17 @@
+package apiserver
+
+import "regexp"
+
+// oddPath says that upstream names a field by a path of its own making. Such paths are kept, as people find them in old answers.
+func oddPath(path string) bool { return upstreamsOwn.MatchString(path) }
+
+var upstreamsOwn = regexp.MustCompile(`(?:` +
+	// the item of a list is left out
+	`(?:volumes\[\d+\]|sources\[\d+\])\.downwardAPI\.(?:path|mode|fieldRef|resourceFieldRef)|\.projected\.path|\.volumeMounts\.(?:mountPropagation|recursiveReadOnly|subPath)|` +
+	`scopeSelector\.matchExpressions\.(?:scopeName|operator|values)|\.namespace$|\.adminAccess$|` +
+	// a field by another name, or in another place
+	`^metadata\.(?:taints|annotations|conditions)|^spec\.LoadBalancerSourceRanges|\.persistentDisk|\.iscsi\.(?:initiatorname|targetportal)|^spec\.persistentvolumesource$|` +
+	`^status\.allocatedResourceStatus$|Statuses\[\d+\]\.linux\.|^overhead\.limits|^spec\.attachedRequired$|\.csi\.name$|^CSINodeDriver|^nodeAffinity$|^volumeMode$|\{topologyKey, whenUnsatisfiable\}|` +
+	// the quantity without its list, and the other way round
+	`resources\[storage\]$|\.resources\.containers\[` +
+	`)`)

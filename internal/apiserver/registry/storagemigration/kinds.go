@@ -1,0 +1,100 @@
+// Package storagemigration holds the row of storagemigration.k8s.io/v1: StorageVersionMigration (KEP-4192).
+//
+// Chapter 1, written. upgrade does what a migration asks for.
+// In: who is told of a new migration. Out: a row for apiserver.Kinds, with v1.37's checks and columns.
+package storagemigration
+
+import (
+	"context"
+	"strings"
+
+	migrationv1 "k8s.io/api/storagemigration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+)
+
+// Kinds are the rows of this package. made is called after a migration was stored.
+func Kinds(made func()) []kind.Kind {
+	k := kind.Kind{
+		Group: migrationv1.GroupName, Version: "v1", Resource: "storageversionmigrations", Singular: "storageversionmigration", Kind: "StorageVersionMigration",
+		Types: row.Types[migrationv1.StorageVersionMigration, migrationv1.StorageVersionMigrationList](),
+		Rules: row.Rules[migrationv1.StorageVersionMigration]{Check: check, CheckStatus: checkStatus}.Rules(),
+		Table: kind.Table{
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Resource", "Fully qualified resource to migrate")},
+			Row: row.Cells(func(m *migrationv1.StorageVersionMigration, _ kind.RowOptions) []any {
+				return []any{m.Name, m.Spec.Resource.String()}
+			}),
+		},
+	}
+	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Rules.BeginCreate = func(_ context.Context, _ runtime.Object, dryRun bool) (func(bool), error) {
+		return func(ok bool) {
+			if ok && !dryRun {
+				made()
+			}
+		}, nil
+	}
+	return []kind.Kind{k}
+}
+
+func check(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
+	var f row.Findings
+	at, r := field.NewPath("spec", "resource"), m.Spec.Resource
+	if r.Resource == "" {
+		f.Required(at.Child("resource"), "resource is required to be set")
+	} else if bad := validation.IsDNS1035Label(r.Resource); len(bad) > 0 {
+		f.Invalid(at.Child("resource"), r.Resource, strings.Join(bad, ","))
+	}
+	if r.Group != "" {
+		if bad := validation.IsDNS1123Subdomain(r.Group); len(bad) > 0 {
+			f.Invalid(at.Child("group"), r.Group, strings.Join(bad, ","))
+		}
+	}
+	if was != nil {
+		f.Same(field.NewPath("spec"), m.Spec, was.Spec)
+	}
+	return f.List()
+}
+
+func checkStatus(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
+	var f row.Findings
+	status := field.NewPath("status")
+	version, conditions := status.Child("resourceVersion"), status.Child("conditions")
+	if v := m.Status.ResourceVersion; v != "" {
+		if _, err := resourceversion.CompareResourceVersion(v, v); err != nil {
+			f.Invalid(version, v, err.Error())
+		}
+	}
+	f.Add(metavalidation.ValidateConditions(m.Status.Conditions, conditions)...)
+	if was.Status.ResourceVersion != "" && was.Status.ResourceVersion != m.Status.ResourceVersion {
+		f.Invalid(version, m.Status.ResourceVersion, "field is immutable")
+	}
+	is := func(t migrationv1.MigrationConditionType) bool {
+		return meta.IsStatusConditionTrue(m.Status.Conditions, string(t))
+	}
+	ran, done, failed := is(migrationv1.MigrationRunning), is(migrationv1.MigrationSucceeded), is(migrationv1.MigrationFailed)
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{done && failed, "Both success and failed conditions cannot be true at the same time"},
+		{done && ran, "Running condition cannot be true when success condition is true"},
+		{failed && ran, "Running condition cannot be true when failed condition is true"},
+		{!done && meta.IsStatusConditionTrue(was.Status.Conditions, string(migrationv1.MigrationSucceeded)), "Success condition cannot be set to false once it is true"},
+		{!failed && meta.IsStatusConditionTrue(was.Status.Conditions, string(migrationv1.MigrationFailed)), "Failed condition cannot be set to false once it is true"},
+	} {
+		if rule.broken {
+			f.Invalid(conditions, m.Status.Conditions, rule.text)
+		}
+	}
+	return f.List()
+}

@@ -1,0 +1,60 @@
+package apiserver
+
+import (
+	"context"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/apiserver/bootstraptoken"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
+	"github.com/gantry-project/gantry/internal/apiserver/upgrade"
+)
+
+// flowPeriod is how often the flow objects every cluster has are looked at, in case somebody removed or changed them. Upstream's figure.
+const flowPeriod = time.Minute
+
+// migrationPeriod is how often migrations are looked for that another API server was told of.
+const migrationPeriod = 5 * time.Minute
+
+// addUpkeep keeps bootstrap tokens and flow objects right and migrates what is stored as long as the server runs.
+func (b *builder) addUpkeep() error {
+	return b.generic.AddPostStartHook("gantry-upkeep", func(ctx genericapiserver.PostStartHookContext) error {
+		objects, err := dynamic.NewForConfig(b.loopback)
+		if err != nil {
+			return err
+		}
+		etcd, err := b.server.store.Client()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer etcd.Close()
+			m := upgrade.Migrations{
+				Client: b.client.StoragemigrationV1().StorageVersionMigrations(), Made: b.migrate, Period: migrationPeriod,
+				Upgrader: &upgrade.Upgrader{Etcd: etcd, Discovery: b.client.Discovery(), Objects: objects, Prefix: KeyPrefix},
+			}
+			m.Run(ctx)
+		}()
+		go bootstraptoken.Run(ctx, b.client)
+		go b.keepFlow(ctx)
+		return nil
+	})
+}
+
+func (b *builder) keepFlow(ctx context.Context) {
+	tick := time.NewTicker(flowPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := flowcontrol.Ensure(ctx, b.client.FlowcontrolV1()); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Flow schemas and priority levels could not be looked after; the next try is in a minute")
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/gantry-project/gantry/internal/features"
+)
+
+// gates switch on what is off by default. Names of flags are upstream's.
+type gates struct {
+	on     map[string]bool
+	served cliflag.ConfigurationMap
+	features.Features
+}
+
+func (g *gates) gateFlag(f *pflag.FlagSet) {
+	f.Var(cliflag.NewMapStringBool(&g.on), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671)")
+}
+
+func (g *gates) flags(f *pflag.FlagSet) {
+	g.gateFlag(f)
+	g.served = cliflag.ConfigurationMap{}
+	f.Var(&g.served, "runtime-config", "GROUP/VERSION=true,… of APIs off by default: scheduling.k8s.io/v1beta1, with its gate")
+}
+
+// complete reads the flags.
+func (g *gates) complete() (err error) {
+	if g.Features, err = features.Parse(g.on); err != nil {
+		return usageError{fmt.Errorf("--feature-gates: %w", err)}
+	}
+	if err := g.Serve(g.served); err != nil {
+		return usageError{fmt.Errorf("--runtime-config: %w", err)}
+	}
+	return nil
+}

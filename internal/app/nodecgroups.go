@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/slice"
+)
+
+// cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so when the two would differ, and reaches systemd when that
+// is to keep the cgroups; nil with cgroupfs.
+func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfiguration) (*slice.Manager, error) {
+	f, err := e.client.Features(ctx)
+	if err != nil {
+		return nil, withFix(fmt.Errorf("asking the container runtime what it can do: %w", err), "see the runtime's log; `gantry doctor` names what it lacks")
+	}
+	driver, warning, err := kubeletresource.DriverOf(c.CgroupDriver, f.CgroupDriver)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		e.say("warning: %s", warning)
+		klog.FromContext(ctx).Info(warning)
+	}
+	c.CgroupDriver = string(driver)
+	if driver != kubeletresource.Systemd {
+		return nil, nil
+	}
+	m, err := slice.Dial(slice.Options{Unified: unifiedCgroups()})
+	if err != nil {
+		return nil, withFix(fmt.Errorf("the container runtime has systemd keep cgroups (its cgroup driver is systemd), and %w", err),
+			"run where systemd runs, or have the runtime use the cgroupfs driver (containerd: SystemdCgroup = false) and restart it")
+	}
+	return m, nil
+}
+
+// unifiedCgroups tells cgroup v2.
+func unifiedCgroups() bool {
+	return readable(cgroup.Mount + "/cgroup.controllers")
+}
+
+// tree is the instance's part of the hierarchy.
+func (n *nodeRole) tree() (*cgroup.Tree, error) {
+	return cgroup.Open(cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.place.cgroupRoot()}.Top()})
+}
+
+// cgroups lets the kubelet write to the instance's tree; systemd is asked first where it owns that.
+type cgroups struct {
+	tree   *cgroup.Tree
+	slices *slice.Manager
+	meter  *metrics.Metrics // nil: nobody counts
+}
+
+// Ensure makes a cgroup with values.
+func (c cgroups) Ensure(path string, v kubeletresource.Values) error {
+	operation, begun := "create", time.Now()
+	if c.tree.Exists(path) {
+		operation = "update"
+	}
+	defer func() { c.meter.Cgroup(operation, time.Since(begun)) }()
+	if c.slices != nil {
+		if err := c.slices.Ensure(path, cgroup.Values(v)); err != nil {
+			return err
+		}
+	}
+	return c.tree.Ensure(path, cgroup.Values(v))
+}
+
+// Remove ends what is in a cgroup and removes it.
+func (c cgroups) Remove(path string) error {
+	begun := time.Now()
+	defer func() { c.meter.Cgroup("destroy", time.Since(begun)) }()
+	if c.slices != nil {
+		if err := c.slices.Remove(path); err != nil {
+			return err
+		}
+	}
+	return c.tree.Remove(path)
+}
+
+// List names the cgroups directly below one.
+func (c cgroups) List(parent string) ([]string, error) { return c.tree.List(parent) }
+
+// cleanCgroups removes the instance's cgroups, whichever driver made them.
+func (p *place) cleanCgroups() error {
+	for _, driver := range []kubeletresource.Driver{kubeletresource.Cgroupfs, kubeletresource.Systemd} {
+		top := kubeletresource.Options{Driver: driver, Root: p.cgroupRoot()}.Top()
+		tree, err := cgroup.Open(cgroup.Options{Root: top})
+		if err != nil {
+			return err
+		}
+		if !tree.Exists(top) {
+			continue
+		}
+		c := cgroups{tree: tree}
+		if driver == kubeletresource.Systemd {
+			if c.slices, err = slice.Dial(slice.Options{Unified: tree.Version() == 2}); err != nil {
+				return err
+			}
+			defer c.slices.Close()
+		}
+		if err := c.Remove(top); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package resourceclaim
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// PodClaimAnnotation says for which of its Pod's entries a claim was made.
+const PodClaimAnnotation = "resource.kubernetes.io/pod-claim-name"
+
+// Made is the claim for an entry of a Pod, from its template.
+func Made(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{Spec: *t.Spec.Spec.DeepCopy(), ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, GenerateName: p.Name + "-" + entry + "-", Labels: t.Spec.Labels, Annotations: map[string]string{},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true), BlockOwnerDeletion: new(true)}},
+	}}
+	for k, v := range t.Spec.Annotations {
+		c.Annotations[k] = v
+	}
+	c.Annotations[PodClaimAnnotation] = entry
+	return c
+}
+
+// Entry finds, among the claims of the namespace, the one made for an entry of a Pod; nil for none.
+func Entry(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	for _, c := range all {
+		if c.Annotations[PodClaimAnnotation] == entry && c.DeletionTimestamp == nil && metav1.IsControlledBy(c, p) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Next is what has to become of a claim. The steps are taken in their order, each on what the one before left.
+type Next struct {
+	Status bool // write status: ReservedFor, and no allocation when Free
+	Users  []resourceapi.ResourceClaimConsumerReference
+	Free   bool // the devices are not needed any more
+	Unlock bool // take the finalizer off
+	Delete bool // its Pod will not use it (again)
+}
+
+// Decide rules over a claim. lives tells whether a Pod of that name and uid still has to run.
+func Decide(c *resourceapi.ResourceClaim, lives func(name, uid string) bool) Next {
+	var n Next
+	for _, r := range c.Status.ReservedFor {
+		if r.APIGroup != "" || r.Resource != "pods" || lives(r.Name, string(r.UID)) { // others look after their own
+			n.Users = append(n.Users, r)
+		}
+	}
+	held := slices.Contains(c.Finalizers, resourceapi.Finalizer)
+	if len(n.Users) < len(c.Status.ReservedFor) {
+		n.Status = true
+	}
+	if len(n.Users) == 0 && held && (n.Status || c.DeletionTimestamp != nil) {
+		n.Free = c.Status.Allocation != nil
+		n.Status = n.Status || n.Free
+		n.Unlock = true
+	}
+	if len(n.Users) == 0 && c.DeletionTimestamp == nil {
+		if owner := metav1.GetControllerOf(c); owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
+			n.Delete = !lives(owner.Name, string(owner.UID))
+		}
+	}
+	return n
+}
+
+// Lives tells whether a Pod still has to run, so that its claims are needed.
+func Lives(p *corev1.Pod) bool {
+	return !pod.IsTerminal(p) && (p.DeletionTimestamp == nil || p.Spec.NodeName != "")
+}

@@ -1,0 +1,284 @@
+package resourceclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+// Keys say what has to be looked at.
+const (
+	podKey   = "pod:"
+	claimKey = "claim:"
+)
+
+// manager owns status.resourceClaimStatuses, as upstream's controller does.
+const manager = "ResourceClaimController"
+
+type controller struct {
+	deps      loop.Deps
+	pods      corelisters.PodLister
+	claims    resourcelisters.ResourceClaimLister
+	templates resourcelisters.ResourceClaimTemplateLister
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	pods, r := d.Informers.Core().V1().Pods(), d.Informers.Resource().V1()
+	c := &controller{d, pods.Lister(), r.ResourceClaims().Lister(), r.ResourceClaimTemplates().Lister()}
+	q := loop.NewQueue("resourceclaim", 5, c.sync)
+	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string { return keysOfPod(old, cur) })
+	q.Watch(r.ResourceClaims().Informer(), func(old, cur runtime.Object) []string { return keysOfClaim(old, cur) })
+	q.Watch(r.ResourceClaimTemplates().Informer(), func(_, cur runtime.Object) []string { return c.waitFor(cur) })
+	return q
+}
+
+func keysOfPod(old, cur runtime.Object) []string {
+	p, is := cur.(*corev1.Pod)
+	if !is {
+		p, _ = old.(*corev1.Pod)
+	}
+	if p == nil || len(p.Spec.ResourceClaims) == 0 && p.Status.ExtendedResourceClaimStatus == nil {
+		return nil
+	}
+	if is && Lives(p) {
+		return []string{podKey + p.Namespace + "/" + p.Name}
+	}
+	var keys []string
+	for name := range resourceclaim.PodClaims(p) {
+		keys = append(keys, claimKey+p.Namespace+"/"+name)
+	}
+	return keys
+}
+
+func keysOfClaim(old, cur runtime.Object) []string {
+	c, is := cur.(*resourceapi.ResourceClaim)
+	if is {
+		return []string{claimKey + c.Namespace + "/" + c.Name}
+	}
+	c, _ = old.(*resourceapi.ResourceClaim)
+	if owner := metav1.GetControllerOf(c); owner != nil && owner.Kind == "Pod" { // its Pod gets another
+		return []string{podKey + c.Namespace + "/" + owner.Name}
+	}
+	return nil
+}
+
+// waitFor finds the Pods that want claims from a template that came.
+func (c *controller) waitFor(cur runtime.Object) []string {
+	t, ok := cur.(*resourceapi.ResourceClaimTemplate)
+	if !ok {
+		return nil
+	}
+	pods, err := c.pods.Pods(t.Namespace).List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	var keys []string
+	for _, p := range pods {
+		for i := range p.Spec.ResourceClaims {
+			if name := p.Spec.ResourceClaims[i].ResourceClaimTemplateName; name != nil && *name == t.Name {
+				keys = append(keys, podKey+p.Namespace+"/"+p.Name)
+				break
+			}
+		}
+	}
+	return keys
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	if rest, ok := strings.CutPrefix(key, podKey); ok {
+		return 0, c.syncPod(ctx, rest)
+	}
+	return 0, c.syncClaim(ctx, strings.TrimPrefix(key, claimKey))
+}
+
+// syncPod makes the claims that a Pod's templates ask for, and reserves claims for a Pod that came to its node without the scheduler.
+func (c *controller) syncPod(ctx context.Context, key string) error {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	p, err := c.pods.Pods(ns).Get(name)
+	if err != nil {
+		return loop.IgnoreGone(err)
+	}
+	if !Lives(p) || p.DeletionTimestamp != nil {
+		return nil
+	}
+	names, changed := map[string]string{}, false
+	for _, s := range p.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil {
+			names[s.Name] = *s.ResourceClaimName
+		}
+	}
+	for i := range p.Spec.ResourceClaims {
+		e := &p.Spec.ResourceClaims[i]
+		if e.ResourceClaimTemplateName == nil {
+			continue
+		}
+		is, err := c.ensure(ctx, p, e, names[e.Name])
+		if err != nil {
+			c.deps.Recorder.Event(p, corev1.EventTypeWarning, "FailedResourceClaimCreation", fmt.Sprintf("PodResourceClaim %s: %v", e.Name, err))
+			return fmt.Errorf("pod %s/%s, PodResourceClaim %s: %w", p.Namespace, p.Name, e.Name, err)
+		}
+		if names[e.Name] != is {
+			names[e.Name], changed = is, true
+		}
+	}
+	if changed {
+		return c.tell(ctx, p, names)
+	}
+	return c.reserve(ctx, p)
+}
+
+// ensure gives the name of the claim for an entry: the one the Pod's status names, one that was made before, or a new one.
+func (c *controller) ensure(ctx context.Context, p *corev1.Pod, e *corev1.PodResourceClaim, known string) (string, error) {
+	if known != "" {
+		is, err := c.claims.ResourceClaims(p.Namespace).Get(known)
+		if err == nil {
+			return known, resourceclaim.IsForPod(p, is, false)
+		}
+		if !apierrors.IsNotFound(err) {
+			return "", err
+		}
+		// The cache may be behind its making.
+		if _, err := c.deps.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, known, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return known, err
+		}
+	}
+	all, err := c.claims.ResourceClaims(p.Namespace).List(labels.Everything())
+	if err != nil {
+		return "", err
+	}
+	if is := Entry(p, e.Name, all); is != nil {
+		return is.Name, nil
+	}
+	// A claim that was just made may not be in the cache yet, nor its name in the Pod: ask before making a second one.
+	fresh, err := c.deps.Client.ResourceV1().ResourceClaims(p.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	for i := range fresh.Items {
+		if Entry(p, e.Name, []*resourceapi.ResourceClaim{&fresh.Items[i]}) != nil {
+			return fresh.Items[i].Name, nil
+		}
+	}
+	t, err := c.templates.ResourceClaimTemplates(p.Namespace).Get(*e.ResourceClaimTemplateName)
+	if err != nil {
+		return "", fmt.Errorf("resource claim template %q: %w", *e.ResourceClaimTemplateName, err)
+	}
+	made, err := c.deps.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx, Made(p, e.Name, t), metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("create ResourceClaim: %w", err)
+	}
+	return made.Name, nil
+}
+
+// tell writes which claims the Pod has.
+func (c *controller) tell(ctx context.Context, p *corev1.Pod, names map[string]string) error {
+	status := corev1apply.PodStatus()
+	for i := range p.Spec.ResourceClaims {
+		if name, ok := names[p.Spec.ResourceClaims[i].Name]; ok {
+			status = status.WithResourceClaimStatuses(corev1apply.PodResourceClaimStatus().WithName(p.Spec.ResourceClaims[i].Name).WithResourceClaimName(name))
+		}
+	}
+	want := corev1apply.Pod(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
+	_, err := c.deps.Client.CoreV1().Pods(p.Namespace).ApplyStatus(ctx, want, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return loop.IgnoreGone(err)
+}
+
+// reserve adds a Pod that has its node to the users of claims that are allocated.
+func (c *controller) reserve(ctx context.Context, p *corev1.Pod) error {
+	if p.Spec.NodeName == "" {
+		return nil
+	}
+	for name, ours := range resourceclaim.PodClaims(p) {
+		is, err := c.claims.ResourceClaims(p.Namespace).Get(name)
+		if err != nil {
+			if loop.IgnoreGone(err) == nil {
+				continue
+			}
+			return err
+		}
+		if is.Status.Allocation == nil || is.DeletionTimestamp != nil || resourceclaim.IsReservedForPod(p, is, false) || !resourceclaim.CanBeReserved(is) ||
+			ours && resourceclaim.IsForPod(p, is, false) != nil {
+			continue
+		}
+		is = is.DeepCopy()
+		is.Status.ReservedFor = append(is.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
+		if _, err := c.deps.Client.ResourceV1().ResourceClaims(is.Namespace).UpdateStatus(ctx, is, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("reserve claim for pod: %w", err)
+		}
+	}
+	return nil
+}
+
+// syncClaim takes users off that are gone, and devices and the claim itself back when nobody needs them.
+func (c *controller) syncClaim(ctx context.Context, key string) error {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	is, err := c.claims.ResourceClaims(ns).Get(name)
+	if err != nil {
+		return loop.IgnoreGone(err)
+	}
+	var asked error
+	n := Decide(is, func(name, uid string) bool {
+		yes, err := c.lives(ctx, ns, name, uid)
+		asked = errors.Join(asked, err)
+		return yes
+	})
+	if asked != nil {
+		return asked
+	}
+	client := c.deps.Client.ResourceV1().ResourceClaims(ns)
+	if n.Status {
+		is = is.DeepCopy()
+		is.Status.ReservedFor = n.Users
+		if n.Free {
+			is.Status.Allocation, is.Status.Devices = nil, nil
+		}
+		if is, err = client.UpdateStatus(ctx, is, metav1.UpdateOptions{}); err != nil {
+			return loop.IgnoreGone(err)
+		}
+	}
+	if n.Unlock {
+		is = is.DeepCopy()
+		is.Finalizers = slices.DeleteFunc(is.Finalizers, func(f string) bool { return f == resourceapi.Finalizer })
+		if is, err = client.Update(ctx, is, metav1.UpdateOptions{}); err != nil {
+			return loop.IgnoreGone(err)
+		}
+	}
+	if n.Delete {
+		return loop.IgnoreGone(client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(is.UID))}))
+	}
+	return nil
+}
+
+// lives asks the API about a Pod that the cache does not show: taking devices from a Pod that runs must not happen.
+func (c *controller) lives(ctx context.Context, ns, name, uid string) (bool, error) {
+	p, err := c.pods.Pods(ns).Get(name)
+	if err == nil && string(p.UID) == uid {
+		return Lives(p), nil
+	}
+	fresh, err := c.deps.Client.CoreV1().Pods(ns).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	return string(fresh.UID) == uid && Lives(fresh), nil
+}

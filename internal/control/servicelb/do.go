@@ -1,0 +1,235 @@
+// Package servicelb grants Services of type LoadBalancer the addresses of the nodes, where no cloud has load balancers to give.
+//
+// Chapter 8, watched: the way in from outside. The proxy on each node leads what comes to one of the addresses and the Service's port. Of
+// Services that want the same port the oldest has it, as all share the nodes' addresses. loadBalancerClass leaves a Service to others.
+// In: Services, nodes, EndpointSlices, Pods with host ports. Out: status.loadBalancer, events with upstream's reasons.
+package servicelb
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+type controller struct {
+	deps     loop.Deps
+	services corelisters.ServiceLister
+	nodes    corelisters.NodeLister
+	pods     corelisters.PodLister
+	slices   discoverylisters.EndpointSliceLister
+}
+
+// New makes the controller.
+func New(d loop.Deps) loop.Runner {
+	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
+	c := &controller{d, core.Services().Lister(), core.Nodes().Lister(), core.Pods().Lister(), slices.Lister()}
+	q := loop.NewQueue("servicelb", 1, c.sync)
+	q.Watch(core.Services().Informer(), c.serviceChanged)
+	q.Watch(core.Nodes().Informer(), c.nodeChanged)
+	q.Watch(core.Pods().Informer(), c.podChanged)
+	q.Watch(slices.Informer(), c.sliceChanged)
+	return q
+}
+
+// all are the keys of the Services that are ours.
+func (c *controller) all() []string {
+	list, err := c.services.List(labels.Everything())
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, s := range list {
+		if Ours(s) {
+			out = append(out, s.Namespace+"/"+s.Name)
+		}
+	}
+	return out
+}
+
+// serviceChanged wakes a load balancer, and with it those that wait for its ports.
+func (c *controller) serviceChanged(old, cur runtime.Object) []string {
+	was, _ := old.(*corev1.Service)
+	is, _ := cur.(*corev1.Service)
+	if (was == nil || !Ours(was)) && (is == nil || !Ours(is)) {
+		if is != nil && len(is.Status.LoadBalancer.Ingress) > 0 {
+			return []string{is.Namespace + "/" + is.Name}
+		}
+		return nil
+	}
+	if was != nil && is != nil && equality.Semantic.DeepEqual(was.Spec, is.Spec) && equality.Semantic.DeepEqual(was.Status, is.Status) {
+		return nil
+	}
+	keys := c.all()
+	if is != nil && !Ours(is) {
+		keys = append(keys, is.Namespace+"/"+is.Name)
+	}
+	return keys
+}
+
+// facts are what of a node decides.
+func facts(o runtime.Object) any {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	return []any{Serves(n), isReady(n), n.Status.Addresses, n.Status.DaemonEndpoints}
+}
+
+func (c *controller) nodeChanged(old, cur runtime.Object) []string {
+	if reflect.DeepEqual(facts(old), facts(cur)) {
+		return nil
+	}
+	return c.all()
+}
+
+// podChanged looks at Pods with ports of their nodes alone, as they come and go.
+func (c *controller) podChanged(old, cur runtime.Object) []string {
+	was, is := holds(old), holds(cur)
+	if was == is {
+		return nil
+	}
+	return c.all()
+}
+
+// holds is the node on which a Pod has ports, empty when it has none.
+func holds(o runtime.Object) string {
+	if p, ok := o.(*corev1.Pod); ok && HasPort(p, 0, "") {
+		return p.Spec.NodeName
+	}
+	return ""
+}
+
+func (c *controller) sliceChanged(old, cur runtime.Object) []string {
+	o := cur
+	if o == nil {
+		o = old
+	}
+	slice, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return nil
+	}
+	s, err := c.services.Services(slice.Namespace).Get(slice.Labels[discoveryv1.LabelServiceName])
+	if err != nil || !Ours(s) || s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return nil
+	}
+	return []string{s.Namespace + "/" + s.Name}
+}
+
+func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
+	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	s, err := c.services.Services(ns).Get(name)
+	if apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	w, err := c.world(s)
+	if err != nil {
+		return 0, err
+	}
+	if !Ours(s) {
+		return 0, c.release(ctx, s)
+	}
+	want, why := Grant(s, w)
+	have := s.Status.LoadBalancer.Ingress
+	say := func(kind, reason, format string, args ...any) {
+		c.deps.Recorder.Eventf(s, kind, reason, format, args...)
+	}
+	if why != "" {
+		say(corev1.EventTypeWarning, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: %s", why)
+	}
+	if equality.Semantic.DeepEqual(have, want) || len(have)+len(want) == 0 {
+		return 0, nil
+	}
+	if len(have) == 0 {
+		say(corev1.EventTypeNormal, "EnsuringLoadBalancer", "Ensuring load balancer")
+	}
+	if err := c.write(ctx, s, want); err != nil {
+		return 0, err
+	}
+	switch {
+	case len(have) == 0:
+		say(corev1.EventTypeNormal, "EnsuredLoadBalancer", "Ensured load balancer")
+	case len(want) > 0:
+		say(corev1.EventTypeNormal, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+	}
+	return 0, nil
+}
+
+// release takes the addresses of nodes from a Service that is no longer a load balancer; addresses that others gave are theirs to take.
+func (c *controller) release(ctx context.Context, s *corev1.Service) error {
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	nodes, err := c.nodes.List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	own := map[string]bool{}
+	for _, n := range nodes {
+		for _, ip := range addresses(n, nil) {
+			own[ip.String()] = true
+		}
+	}
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		if !own[in.IP] {
+			return nil
+		}
+	}
+	c.deps.Recorder.Event(s, corev1.EventTypeNormal, "DeletingLoadBalancer", "Deleting load balancer")
+	if err := c.write(ctx, s, nil); err != nil {
+		return err
+	}
+	c.deps.Recorder.Event(s, corev1.EventTypeNormal, "DeletedLoadBalancer", "Deleted load balancer")
+	return nil
+}
+
+func (c *controller) write(ctx context.Context, s *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
+	s = s.DeepCopy()
+	s.Status.LoadBalancer.Ingress = ingress
+	_, err := c.deps.Client.CoreV1().Services(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
+	if err := loop.IgnoreGone(err); err != nil {
+		return fmt.Errorf("status of Service %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	return nil
+}
+
+func (c *controller) world(s *corev1.Service) (w World, err error) {
+	if w.Services, err = c.services.List(labels.Everything()); err != nil {
+		return w, err
+	}
+	if w.Nodes, err = c.nodes.List(labels.Everything()); err != nil {
+		return w, err
+	}
+	pods, err := c.pods.List(labels.Everything())
+	if err != nil {
+		return w, err
+	}
+	for _, p := range pods {
+		if holds(p) != "" {
+			w.Pods = append(w.Pods, p)
+		}
+	}
+	w.Slices, err = c.slices.EndpointSlices(s.Namespace).List(labels.Set{discoveryv1.LabelServiceName: s.Name}.AsSelector())
+	if err != nil {
+		return w, err
+	}
+	api, err := c.slices.EndpointSlices(metaDefault).List(labels.Set{discoveryv1.LabelServiceName: "kubernetes"}.AsSelector())
+	w.Slices = append(w.Slices, api...)
+	return w, err
+}

@@ -1,0 +1,163 @@
+package dns
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	_ "github.com/coredns/coredns/plugin/cache" // its directive
+	"github.com/coredns/coredns/plugin/forward"
+	"github.com/coredns/coredns/plugin/kubernetes"
+	miekg "github.com/miekg/dns"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/dns/plan"
+)
+
+// cached keeps upstream's answers for half a minute at most, failures for five seconds.
+const cached = "cache 30 ."
+
+// chain answers by one state of the settings.
+type chain struct {
+	mux      *dnsserver.Server
+	forwards []*forward.Forward
+}
+
+// newChain puts the handlers of settings together: the cluster's names first, then stub domains and upstreams behind caches.
+func newChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamWatch) (*chain, error) {
+	c := &chain{}
+	last := plugin.Handler(nowhere{})
+	var err error
+	if len(s.Upstreams) > 0 {
+		if last, err = c.ask(s.Upstreams, watch); err != nil {
+			return nil, err
+		}
+	}
+	own := *cluster // the handlers of an older chain may still be at work
+	own.Next = last
+	configs := []*dnsserver.Config{zone(".", &own)}
+	for _, stub := range s.Stubs {
+		h, err := c.ask(stub.Servers, watch)
+		if err != nil {
+			return nil, fmt.Errorf("stub domain %s: %w", stub.Zone, err)
+		}
+		configs = append(configs, zone(stub.Zone, h))
+	}
+	if c.mux, err = dnsserver.NewServer("dns://:53", configs); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func zone(name string, h plugin.Handler) *dnsserver.Config {
+	return &dnsserver.Config{Zone: name, Plugin: []plugin.Plugin{func(plugin.Handler) plugin.Handler { return h }}}
+}
+
+// ask makes a cache before a forwarder.
+func (c *chain) ask(servers []netip.AddrPort, watch *upstreamWatch) (plugin.Handler, error) {
+	h, err := directive("forward", plan.Forwarding(servers), nil)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := h.(*forward.Forward)
+	if !ok {
+		return nil, fmt.Errorf("the forward plugin made a %T", h)
+	}
+	if err := f.OnStartup(); err != nil {
+		return nil, err
+	}
+	c.forwards = append(c.forwards, f)
+	return directive("cache", cached, watched{f, watch})
+}
+
+// directive sets a plugin of CoreDNS up by its stanza, without any server of its own.
+func directive(name, stanza string, next plugin.Handler) (plugin.Handler, error) {
+	setup, err := caddy.DirectiveAction("dns", name)
+	if err != nil {
+		return nil, err
+	}
+	controller := caddy.NewTestController("dns", stanza)
+	if err := setup(controller); err != nil {
+		return nil, err
+	}
+	made := dnsserver.GetConfig(controller).Plugin
+	if len(made) != 1 {
+		return nil, fmt.Errorf("plugin %s made %d handlers, want one", name, len(made))
+	}
+	return made[0](next), nil
+}
+
+// close stops what the chain keeps going.
+func (c *chain) close() {
+	for _, f := range c.forwards {
+		_ = f.OnShutdown() // stops health checks; it has no way to fail
+	}
+}
+
+// ServeDNS answers one query.
+func (c *chain) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
+	ctx := context.WithValue(context.Background(), dnsserver.Key{}, c.mux)
+	c.mux.ServeDNS(context.WithValue(ctx, dnsserver.LoopKey{}, 0), w, r)
+}
+
+// nowhere is asked when there is no upstream: what the cluster does not know does not exist.
+type nowhere struct{}
+
+func (nowhere) Name() string { return "nowhere" }
+
+func (nowhere) ServeDNS(_ context.Context, w miekg.ResponseWriter, r *miekg.Msg) (int, error) {
+	m := new(miekg.Msg)
+	m.SetRcode(r, miekg.RcodeNameError)
+	m.RecursionAvailable = true
+	return miekg.RcodeNameError, w.WriteMsg(m)
+}
+
+// upstreamWatch tells in the log when upstreams begin and cease to fail.
+type upstreamWatch struct{ failing atomic.Bool }
+
+// watched passes a forwarder's answers on and its failures to the watch.
+type watched struct {
+	*forward.Forward
+	watch *upstreamWatch
+}
+
+func (w watched) ServeDNS(ctx context.Context, out miekg.ResponseWriter, r *miekg.Msg) (int, error) {
+	code, err := w.Forward.ServeDNS(ctx, out, r)
+	if failing := err != nil; w.watch.failing.CompareAndSwap(!failing, failing) {
+		if failing {
+			klog.Background().Error(err, "Upstream DNS servers do not answer; names outside the cluster fail", "name", r.Question[0].Name)
+		} else {
+			klog.Background().Info("Upstream DNS servers answer again")
+		}
+	}
+	return code, err
+}
+
+// clusterNames is CoreDNS's kubernetes plugin over an API server.
+func clusterNames(api *rest.Config, domain string) (*kubernetes.Kubernetes, error) {
+	c := caddy.NewTestController("dns", plan.Corefile(domain))
+	c.Next()
+	k, err := kubernetes.ParseStanza(c)
+	if err != nil {
+		return nil, fmt.Errorf("cluster domain %s: %w", domain, err)
+	}
+	own := rest.CopyConfig(api)
+	own.ContentType, own.QPS, own.UserAgent = "application/vnd.kubernetes.protobuf", -1, "gantry-dns"
+	k.ClientConfig = given{own}
+	return k, nil
+}
+
+// given is a client configuration that is there already.
+type given struct{ *rest.Config }
+
+func (g given) ClientConfig() (*rest.Config, error)     { return g.Config, nil }
+func (g given) RawConfig() (clientcmdapi.Config, error) { return clientcmdapi.Config{}, nil }
+func (g given) Namespace() (string, bool, error)        { return "", false, nil }
+func (g given) ConfigAccess() clientcmd.ConfigAccess    { return nil }

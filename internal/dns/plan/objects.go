@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"net/netip"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// The names by which a cluster's DNS goes.
+const (
+	ServiceName   = "kube-dns"
+	ConfigMapName = "kube-dns"
+	managedBy     = "dns.gantry"
+)
+
+func tagged() map[string]string {
+	return map[string]string{"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"}
+}
+
+// Service is that of the cluster's DNS at an address. It selects nothing: every server keeps a slice of its own.
+func Service(at netip.Addr) *v1.Service {
+	family := v1.IPv4Protocol
+	if at.Is6() {
+		family = v1.IPv6Protocol
+	}
+	return &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: tagged()},
+		Spec: v1.ServiceSpec{
+			ClusterIP: at.String(), IPFamilies: []v1.IPFamily{family}, TrafficDistribution: ptr.To(v1.ServiceTrafficDistributionPreferSameNode),
+			Ports: []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: port}, {Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: port}},
+		},
+	}
+}
+
+// Foreign tells why a Service of that name is not to be touched; empty when it is Gantry's.
+func Foreign(have *v1.Service, at netip.Addr) string {
+	switch {
+	case len(have.Spec.Selector) > 0:
+		return "it selects Pods: another DNS is installed"
+	case have.Spec.ClusterIP != at.String():
+		return "its address is " + have.Spec.ClusterIP + ", not " + at.String()
+	}
+	return ""
+}
+
+// Server is one DNS server as others reach it.
+type Server struct {
+	Node    string
+	NodeUID types.UID // empty: the node is not known, and the slice has no owner
+	At      netip.AddrPort
+}
+
+// SliceName is the name of a node's slice.
+func SliceName(node string) string { return ServiceName + "-" + node }
+
+// Slice says where a server is. It goes with its Node.
+func Slice(s Server) *discoveryv1.EndpointSlice {
+	family := discoveryv1.AddressTypeIPv4
+	if s.At.Addr().Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	labels := tagged()
+	labels[discoveryv1.LabelServiceName], labels[discoveryv1.LabelManagedBy] = ServiceName, managedBy
+	out := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: SliceName(s.Node), Labels: labels},
+		AddressType: family,
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{s.At.Addr().String()}, NodeName: ptr.To(s.Node),
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
+			Hints:      &discoveryv1.EndpointHints{ForNodes: []discoveryv1.ForNode{{Name: s.Node}}},
+		}},
+		Ports: []discoveryv1.EndpointPort{
+			{Name: ptr.To("dns"), Protocol: ptr.To(v1.ProtocolUDP), Port: ptr.To(int32(s.At.Port()))},
+			{Name: ptr.To("dns-tcp"), Protocol: ptr.To(v1.ProtocolTCP), Port: ptr.To(int32(s.At.Port()))},
+		},
+	}
+	if s.NodeUID != "" {
+		out.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: s.Node, UID: s.NodeUID}}
+	}
+	return out
+}
+
+// Corefile is the stanza of CoreDNS's kubernetes plugin: the cluster's domain and both reverse ones, of which others' names are asked upstream.
+func Corefile(domain string) string {
+	return strings.Join([]string{
+		"kubernetes " + domain + " in-addr.arpa ip6.arpa {",
+		"  pods insecure",
+		"  fallthrough in-addr.arpa ip6.arpa",
+		"  ttl 5",
+		"}",
+	}, "\n")
+}
+
+// Forwarding is the stanza of CoreDNS's forward plugin. A query fails at once while every server is known to be dead, and a flood is refused.
+func Forwarding(servers []netip.AddrPort) string {
+	var b strings.Builder
+	b.WriteString("forward .")
+	for _, s := range servers {
+		b.WriteString(" " + s.String())
+	}
+	b.WriteString(" {\n  max_concurrent 1000\n  failfast_all_unhealthy_upstreams\n}")
+	return b.String()
+}

@@ -1,0 +1,182 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/coredns/coredns/plugin/kubernetes"
+	miekg "github.com/miekg/dns"
+	k8s "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/dns/plan"
+)
+
+// lookAgain is how often the node's resolver file and the link's address are looked at: the file is often a link into another directory that
+// network daemons replace, so that its directory tells nothing.
+const lookAgain = 10 * time.Second
+
+// queryTakes is more than a query can take: CoreDNS forwards for five seconds at most.
+const queryTakes = 6 * time.Second
+
+// Server answers queries.
+type Server struct {
+	o       Options
+	client  k8s.Interface
+	sockets []socket
+	at      netip.AddrPort // where others reach it
+	names   *kubernetes.Kubernetes
+	watch   upstreamWatch
+	now     atomic.Pointer[chain]
+	// Of the goroutine that follows:
+	settings plan.Settings
+	data     map[string]string // of the ConfigMap
+	told     string            // the last complaint about it
+}
+
+// New opens the sockets; Run serves them.
+func New(ctx context.Context, o Options) (_ *Server, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{o: o}
+	own := rest.CopyConfig(o.API)
+	own.QPS, own.UserAgent = -1, "gantry-dns"
+	if s.client, err = k8s.NewForConfig(own); err != nil {
+		return nil, fmt.Errorf("dns: %w", err)
+	}
+	if s.names, err = clusterNames(o.API, o.Domain); err != nil {
+		return nil, fmt.Errorf("dns: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if l := o.Listen; l.Link != "" {
+		if err := hold(l.Link, l.Cluster); err != nil {
+			return nil, err
+		}
+		if err := s.open(ctx, netip.AddrPortFrom(l.Cluster, 53), l.Link); err != nil {
+			return nil, err
+		}
+	}
+	if b := o.Listen.Bind; b.IsValid() {
+		if err := s.open(ctx, b, ""); err != nil {
+			return nil, err
+		}
+		s.at = s.sockets[len(s.sockets)-1].address(b.Addr())
+	}
+	return s, nil
+}
+
+// Address is where other nodes and the node itself reach the server; invalid without Listen.Bind.
+func (s *Server) Address() netip.AddrPort { return s.at }
+
+func (s *Server) open(ctx context.Context, at netip.AddrPort, link string) error {
+	one, err := open(ctx, at, link)
+	if err == nil {
+		s.sockets = append(s.sockets, one)
+	}
+	return err
+}
+
+func (s *Server) close() {
+	for _, one := range s.sockets {
+		one.close()
+	}
+}
+
+// Run answers until ctx ends. Names of the cluster fail (SERVFAIL) until the API server has told all of them once.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, stop, err := s.names.InitKubeCache(ctx)
+	if err != nil {
+		s.close()
+		return fmt.Errorf("dns: %w", err)
+	}
+	if err := s.settle(); err != nil {
+		s.close()
+		return fmt.Errorf("dns: %w", err)
+	}
+	defer func() { s.now.Load().close() }()
+	runs := []func(context.Context) error{
+		func(ctx context.Context) error {
+			go func() { <-ctx.Done(); _ = stop() }() // its only error is to be called twice
+			s.names.APIConn.Run()
+			return nil
+		},
+		s.follow,
+		s.web,
+	}
+	for _, one := range s.sockets {
+		runs = append(runs, func(ctx context.Context) error { return one.serve(ctx, s) })
+	}
+	ended := make(chan error, len(runs))
+	for _, run := range runs {
+		go func() {
+			err := run(ctx)
+			if err != nil {
+				cancel()
+			}
+			ended <- err
+		}()
+	}
+	for range runs {
+		if e := <-ended; !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}
+	if l := s.o.Listen; l.Link != "" && l.Release {
+		err = errors.Join(err, release(l.Link, l.Cluster))
+	}
+	return err
+}
+
+// ServeDNS answers by the settings of now.
+func (s *Server) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) { s.now.Load().ServeDNS(w, r) }
+
+// settle makes the settings what the ConfigMap, the options and the node's resolver file say now. What the ConfigMap says wrong changes nothing.
+func (s *Server) settle() error {
+	base := s.o.Base
+	if len(base.Upstreams) == 0 && !s.o.Alone && s.o.ResolvConf != "" {
+		text, err := os.ReadFile(s.o.ResolvConf)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("the node's resolver file: %w", err)
+		}
+		base.Upstreams = plan.Nameservers(string(text), []netip.Addr{s.o.Listen.Cluster, s.o.Listen.Bind.Addr()})
+	}
+	next, err := plan.Overlay(base, s.data)
+	if err != nil {
+		if s.told != err.Error() {
+			s.told = err.Error()
+			klog.Background().Error(err, "The DNS settings of the ConfigMap are wrong; the former ones stay in force", "configMap", "kube-system/"+plan.ConfigMapName)
+		}
+		if s.now.Load() != nil {
+			return nil
+		}
+		next = base
+	} else {
+		s.told = ""
+	}
+	if before := s.now.Load(); before != nil && next.Equal(s.settings) {
+		return nil
+	}
+	made, err := newChain(s.names, next, &s.watch)
+	if err != nil {
+		return err
+	}
+	s.settings = next
+	if before := s.now.Swap(made); before != nil {
+		time.AfterFunc(queryTakes, before.close) // queries on their way still use it
+	}
+	klog.Background().Info("DNS settings", "upstreams", next.Upstreams, "stubDomains", len(next.Stubs))
+	return nil
+}

@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Grant is a right on kubelets' ports that a crowd has.
+type Grant struct {
+	Binding, Role string   // names of ClusterRoleBinding and ClusterRole
+	Who           string   // user or group
+	What          []string // subresources of nodes
+}
+
+// crowds are subjects that nobody in particular needs to be to have them; those of a namespace's accounts are judged by their prefix.
+var crowds = map[string]string{
+	"system:anonymous": "everybody, without credentials", "system:unauthenticated": "everybody, without credentials",
+	"system:authenticated": "every user and every Pod", "system:serviceaccounts": "every Pod",
+}
+
+// ports are the subresources of nodes that a kubelet asks for. https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
+var ports = []string{"proxy", "pods", "stats", "log", "metrics", "configz", "healthz"}
+
+// Grants finds what crowds may do on the kubelets' ports. Right on nodes/proxy is right to run commands in every container.
+func Grants(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []Grant {
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, r := range roles {
+		rules[r.Name] = r.Rules
+	}
+	var out []Grant
+	for _, b := range bindings {
+		if b.RoleRef.Kind != "ClusterRole" {
+			continue
+		}
+		what := slices.DeleteFunc(slices.Clone(ports), func(sub string) bool {
+			return !slices.ContainsFunc(rules[b.RoleRef.Name], func(r rbacv1.PolicyRule) bool { return covers(r, sub) })
+		})
+		for _, s := range b.Subjects {
+			if len(what) > 0 && s.Kind != rbacv1.ServiceAccountKind && crowd(s.Name) != "" {
+				out = append(out, Grant{b.Name, b.RoleRef.Name, s.Name, what})
+			}
+		}
+	}
+	return out
+}
+
+func covers(r rbacv1.PolicyRule, sub string) bool {
+	return slices.ContainsFunc(r.APIGroups, func(g string) bool { return g == "" || g == "*" }) && len(r.Verbs) > 0 &&
+		slices.ContainsFunc(r.Resources, func(x string) bool { return x == "nodes/"+sub || x == "*" || x == "*/"+sub })
+}
+
+func crowd(name string) string {
+	if who, ok := crowds[name]; ok {
+		return who
+	}
+	if ns, ok := strings.CutPrefix(name, "system:serviceaccounts:"); ok {
+		return "every Pod of namespace " + ns
+	}
+	return ""
+}
+
+func access(f Facts) []Finding {
+	if f.Grants == nil {
+		return nil
+	}
+	out := []Finding{}
+	for _, g := range f.Grants {
+		to := "read " + strings.Join(g.What, ", ") + " of every kubelet"
+		level := Warning
+		if slices.Contains(g.What, "proxy") {
+			level, to = Problem, "run commands in every container through nodes/proxy"
+		}
+		out = append(out, Finding{
+			About: "ClusterRoleBinding " + g.Binding, Level: level, Text: fmt.Sprintf("%s (%s) may %s, by ClusterRole %s", g.Who, crowd(g.Who), to, g.Role),
+			Fix: fmt.Sprintf("kubectl delete clusterrolebinding %s, and bind the role to the one account that needs it", g.Binding),
+		})
+	}
+	if len(out) == 0 {
+		out = append(out, Finding{Text: "no group that everybody is in has rights on nodes"})
+	}
+	return out
+}

@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+// API is how the API server answered.
+type API struct {
+	URL     string
+	Err     error
+	Version string
+	Took    time.Duration
+	Date    time.Time // by the server's clock; zero when it did not say
+	Here    time.Time // by this machine's at about that time
+}
+
+// A certificate or a token that was just made is refused by a clock that is behind; controllers take a node's Lease for late by their own clock only.
+const skewed = 5 * time.Second
+
+func apiServer(f Facts) []Finding {
+	switch a := f.API; {
+	case a == nil:
+		return nil
+	case a.Err != nil:
+		return []Finding{{
+			About: a.URL, Level: Problem, Text: fmt.Sprintf("does not answer: %v", a.Err),
+			Fix: "start it (`gantry up`, `gantry server`), or name another kubeconfig with --kubeconfig; Pods that run go on without it",
+		}}
+	default:
+		return []Finding{{About: a.URL, Text: fmt.Sprintf("Kubernetes %s answered in %s", a.Version, a.Took.Round(time.Millisecond))}}
+	}
+}
+
+// clock compares dates of a second's precision.
+func clock(f Facts) []Finding {
+	a := f.API
+	if a == nil || a.Err != nil || a.Date.IsZero() {
+		return nil
+	}
+	off := a.Here.Sub(a.Date).Round(time.Second)
+	if off.Abs() <= skewed {
+		return []Finding{{Text: fmt.Sprintf("within %s of the API server's", skewed)}}
+	}
+	way := "ahead of"
+	if off < 0 {
+		way = "behind"
+	}
+	return []Finding{{
+		Level: Warning, Text: fmt.Sprintf("this machine's clock is %s %s the API server's: new certificates and tokens may be refused", off.Abs(), way),
+		Fix: "let chrony or systemd-timesyncd set both clocks",
+	}}
+}

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// slowAttempt is from where on scheduling counts as slow: the 99th percentile of an attempt.
+const slowAttempt = 200 * time.Millisecond
+
+// stale is how long a scheduler may hear nothing of Pods or nodes while Pods wait. Nodes that are well say nothing; their leases are not read here.
+const stale = 5 * time.Minute
+
+// Scheduler is what a scheduler's metrics tell.
+type Scheduler struct {
+	Address  string
+	Err      error
+	P99      time.Duration // of an attempt, from its start to the binding's end
+	Attempts uint64
+	Pending  map[string]int64     // Pods by queue: active, backoff, unschedulable, gated
+	Percent  map[string]int64     // percentageOfNodesToScore by profile; 0 is the adaptive sample
+	Heard    map[string]time.Time // when the informer last told of nodes and Pods
+}
+
+// scheduling tells how long attempts take, and where they are slow what to look at, in the order in which it is most often the cause.
+func scheduling(f Facts) []Finding {
+	s := f.Scheduler
+	if s == nil {
+		return nil
+	}
+	at := s.Address
+	switch {
+	case s.Err != nil:
+		return []Finding{{About: at, Level: Note, Text: "the scheduler's metrics cannot be read: " + s.Err.Error(), Fix: "see that it runs, and that the user of the kubeconfig may get /metrics"}}
+	case s.Attempts == 0:
+		return []Finding{{About: at, Text: "no Pod has been scheduled yet"}}
+	case s.P99 <= slowAttempt:
+		return []Finding{{About: at, Text: fmt.Sprintf("of %d attempts 99 %% took at most %s", s.Attempts, s.P99.Round(time.Millisecond))}}
+	}
+	return []Finding{
+		{About: at, Level: Warning, Text: fmt.Sprintf("slow: the 99th percentile of %d attempts is %s, more than %s", s.Attempts, s.P99.Round(time.Millisecond), slowAttempt), Fix: "look at the next three lines, in their order"},
+		s.depth(), s.sampled(), s.fresh(f.Now),
+	}
+}
+
+func (s *Scheduler) depth() Finding {
+	var parts []string
+	for _, q := range []string{"active", "backoff", "unschedulable", "gated"} {
+		parts = append(parts, fmt.Sprintf("%d %s", s.Pending[q], q))
+	}
+	f := Finding{About: s.Address, Level: Note, Text: "queue depth: " + strings.Join(parts, ", ")}
+	switch {
+	case s.Pending["active"] > 0:
+		f.Fix = "Pods come faster than they are bound: wait until the active ones are through, or slow down who creates them"
+	case s.Pending["unschedulable"]+s.Pending["backoff"] > 0:
+		f.Fix = "Pods that fit nowhere are tried again and again: kubectl get events --field-selector reason=FailedScheduling, then make room or delete them"
+	}
+	return f
+}
+
+func (s *Scheduler) sampled() Finding {
+	var parts []string
+	all := false
+	for _, profile := range slices.Sorted(maps.Keys(s.Percent)) {
+		n := s.Percent[profile]
+		all = all || n >= 100
+		text := fmt.Sprintf("%s %d", profile, n)
+		if n == 0 {
+			text = profile + " 0 (the adaptive sample)"
+		}
+		parts = append(parts, text)
+	}
+	f := Finding{About: s.Address, Level: Note, Text: "percentageOfNodesToScore: " + strings.Join(parts, ", ")}
+	if len(parts) == 0 {
+		f.Text += "not told"
+	}
+	if all {
+		f.Fix = "every node is scored: a lower percentageOfNodesToScore, or 0, looks at fewer nodes and may miss a better one"
+	}
+	return f
+}
+
+func (s *Scheduler) fresh(now time.Time) Finding {
+	var parts []string
+	f := Finding{About: s.Address, Level: Note}
+	for _, what := range slices.Sorted(maps.Keys(s.Heard)) {
+		age := now.Sub(s.Heard[what]).Round(time.Second)
+		parts = append(parts, fmt.Sprintf("%s %s ago", what, age))
+		if age > stale {
+			f.Level, f.Fix = Warning, "the scheduler may be deciding about a cluster of the past: see its log for a watch that fails, and the API server's load"
+		}
+	}
+	f.Text = "informer cache: last told of " + strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		f.Text = "informer cache: nothing told"
+	}
+	return f
+}

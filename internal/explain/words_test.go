@@ -1,0 +1,34 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What a container said before it ended stands in the answer, and a variable that it asks for can be set.
+func TestLastWords(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "x"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "app", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 78, Reason: "Error"}},
+	}}}}
+	pod.Name, pod.Namespace = "app", "default"
+	if previous, ok := Ended(pod)["app"]; !ok || !previous {
+		t.Errorf("the run before is the one that failed: %v %v", previous, ok)
+	}
+	for words, variable := range map[string]string{
+		"fatal: TOKEN is not set": "TOKEN", "DATABASE_URL must be set": "DATABASE_URL", `environment variable "API_KEY" is required`: "API_KEY", "cannot open file": "",
+	} {
+		a := crashing(In{Pod: pod, Words: map[string]string{"app": words + "\n"}})
+		if a == nil || !strings.Contains(strings.Join(a.Facts, "\n"), "it said: "+words) {
+			t.Fatalf("%q is not told: %+v", words, a)
+		}
+		if variable != "" && !strings.Contains(strings.Join(a.Fixes[0].Run, " "), `"name":"`+variable+`"`) {
+			t.Errorf("%q: no fix sets %s: %+v", words, variable, a.Fixes)
+		}
+		if variable == "" && strings.Contains(a.Cause, "is wanted") {
+			t.Errorf("%q names no variable: %s", words, a.Cause)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package features
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Features are the gates of v1.37 that can be switched; all are off by default.
+type Features struct {
+	GenericWorkload bool // Workload, PodGroup and gang scheduling (KEP-4671)
+}
+
+// merged are gates of v1.36 that became a part of another one.
+var merged = map[string]string{"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
+
+// settled are gates whose behaviour is part of the product for good: naming them is fine, switching them off is not.
+var settled = []string{
+	"NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "PodReadyToStartContainersCondition", "SidecarContainers", "UserNamespacesPodSecurityStandards",
+}
+
+// Parse reads gates by name. The error names a gate that does not exist, and what does.
+func Parse(gates map[string]bool) (Features, error) {
+	var f Features
+	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload}
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		if slices.Contains(settled, name) {
+			if !gates[name] {
+				return f, fmt.Errorf("cannot set feature gate %s to false, feature is locked to true", name)
+			}
+			continue
+		}
+		at := known[name]
+		switch into := merged[name]; {
+		case into != "":
+			return f, fmt.Errorf("unrecognized feature gate: %s: since v1.37 it is a part of %s", name, into)
+		case at == nil:
+			return f, fmt.Errorf("unrecognized feature gate: %s: what can be switched here is %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		*at = gates[name]
+	}
+	return f, nil
+}
+
+// beta is the group version that GenericWorkload serves.
+const beta = "scheduling.k8s.io/v1beta1"
+
+// Serve applies --runtime-config. A version behind a gate is served with its gate, unless it is switched off here; one whose gate is off cannot be switched on.
+func (f *Features) Serve(versions map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		on := versions[name] == "" || versions[name] == "true"
+		if !on && versions[name] != "false" {
+			return fmt.Errorf("%s=%s: want true or false", name, versions[name])
+		}
+		switch {
+		case name == beta && on && !f.GenericWorkload:
+			return fmt.Errorf("%s=true: nothing of it is served without --feature-gates=GenericWorkload=true", name)
+		case name == beta && !on:
+			f.GenericWorkload = false
+		case name == beta, name == "api/all" && on, name == "api/beta" && on, name == "api/ga" && on:
+		default:
+			return fmt.Errorf("%s=%s: cannot be switched; what can is %s, together with --feature-gates=GenericWorkload=true", name, versions[name], beta)
+		}
+	}
+	return nil
+}

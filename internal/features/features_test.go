@@ -1,0 +1,42 @@
+package features
+
+import (
+	"strings"
+	"testing"
+)
+
+// row: OPS-07
+func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
+	for _, c := range []struct {
+		gates map[string]bool
+		api   map[string]string
+		want  Features
+		err   string
+	}{
+		{nil, nil, Features{}, ""},
+		{map[string]bool{"GenericWorkload": true}, nil, Features{GenericWorkload: true}, ""},
+		{map[string]bool{"GenericWorkload": true}, map[string]string{"scheduling.k8s.io/v1beta1": "true"}, Features{GenericWorkload: true}, ""},
+		{map[string]bool{"GenericWorkload": true}, map[string]string{"scheduling.k8s.io/v1beta1": "false"}, Features{}, ""},
+		{nil, map[string]string{"scheduling.k8s.io/v1beta1": "true"}, Features{}, "--feature-gates=GenericWorkload=true"},
+		{nil, map[string]string{"api/all": "true"}, Features{}, ""},
+		{nil, map[string]string{"batch/v2alpha1": "true"}, Features{}, "cannot be switched"},
+		{map[string]bool{"GangScheduling": true}, nil, Features{}, "since v1.37 it is a part of GenericWorkload"},
+		{map[string]bool{"Nonsense": true}, nil, Features{}, "unrecognized feature gate: Nonsense"},
+		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true, "NodeOutOfServiceVolumeDetach": true, "PodDisruptionConditions": true, "UserNamespacesPodSecurityStandards": true}, nil, Features{}, ""},
+		{map[string]bool{"SidecarContainers": false}, nil, Features{}, "cannot set feature gate SidecarContainers to false, feature is locked to true"},
+	} {
+		f, err := Parse(c.gates)
+		if err == nil {
+			err = f.Serve(c.api)
+		}
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v %v: error %v, want one with %q", c.gates, c.api, err, c.err)
+			}
+			continue
+		}
+		if err != nil || f != c.want {
+			t.Errorf("%v %v: %+v, %v", c.gates, c.api, f, err)
+		}
+	}
+}

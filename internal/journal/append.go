@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// AppendJSON appends what MarshalJSON writes. A scheduler's rulings are most of what is shipped; they are written here without reflection, which took a fifth of its time.
+func (e Entry) AppendJSON(to []byte) ([]byte, error) {
+	to = append(to, `{"seq":`...)
+	to = strconv.AppendUint(to, e.Seq, 10)
+	to = append(to, `,"at":"`...)
+	to = append(e.At.AppendFormat(to, time.RFC3339Nano), `","ref":{`...)
+	for _, f := range [...]struct{ name, value string }{{`"kind":`, e.Ref.Kind}, {`"namespace":`, e.Ref.Namespace}} {
+		if f.value != "" {
+			to = append(appendString(append(to, f.name...), f.value), ',')
+		}
+	}
+	to = appendString(append(to, `"name":`...), e.Ref.Name)
+	if e.Ref.UID != "" {
+		to = appendString(append(to, `,"uid":`...), e.Ref.UID)
+	}
+	to = appendString(append(to, `},"by":`...), e.By)
+	if e.Node != "" {
+		to = appendString(append(to, `,"node":`...), e.Node)
+	}
+	to = appendString(append(to, `,"kind":`...), Kind(e.Fact))
+	if line := e.Fact.Line(); line != "" {
+		to = appendString(append(to, `,"line":`...), line)
+	}
+	to = append(to, `,"fact":`...)
+	var err error
+	if f, ok := e.Fact.(Ruled); ok {
+		to, err = f.appendJSON(to)
+	} else {
+		to, err = appendAny(to, e.Fact)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fact %T: %w", e.Fact, err)
+	}
+	return append(to, '}'), nil
+}
+
+func appendAny(to []byte, v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	return append(to, raw...), err
+}
+
+func (f *Ruled) appendJSON(to []byte) ([]byte, error) {
+	to = appendNumber(to, `{"attempt":`, int64(f.Attempt))
+	to = appendString(append(to, `,"profile":`...), f.Profile)
+	to = appendNumber(to, `,"nodes":`, int64(f.Nodes))
+	to = appendNumber(to, `,"visited":`, int64(f.Visited))
+	if f.Left != 0 {
+		to = appendNumber(to, `,"left":`, int64(f.Left))
+	}
+	if len(f.LeftOut) > 0 {
+		var err error
+		if to, err = appendAny(append(to, `,"leftOut":`...), f.LeftOut); err != nil {
+			return nil, err
+		}
+	}
+	to = appendNumber(to, `,"feasible":`, int64(f.Feasible))
+	for _, s := range [...]struct{ name, value string }{{`,"winner":`, f.Winner}, {`,"runnerUp":`, f.RunnerUp}} {
+		if s.value != "" {
+			to = appendString(append(to, s.name...), s.value)
+		}
+	}
+	if f.Ties != 0 {
+		to = appendNumber(to, `,"ties":`, int64(f.Ties))
+	}
+	for _, s := range [...]struct{ name, value string }{{`,"message":`, f.Message}, {`,"by":`, f.By}} {
+		if s.value != "" {
+			to = appendString(append(to, s.name...), s.value)
+		}
+	}
+	var err error
+	if len(f.Refusals) > 0 {
+		if to, err = appendAny(append(to, `,"refusals":`...), f.Refusals); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.Counted) > 0 {
+		if to, err = appendAny(append(to, `,"counted":`...), f.Counted); err != nil {
+			return nil, err
+		}
+	}
+	for i := range f.Scores {
+		between := byte(',')
+		if i == 0 {
+			to, between = append(to, `,"scores":`...), '['
+		}
+		to = f.Scores[i].appendJSON(append(to, between))
+	}
+	if len(f.Scores) > 0 {
+		to = append(to, ']')
+	}
+	for i, point := range slices.Sorted(maps.Keys(f.Points)) {
+		between := byte(',')
+		if i == 0 {
+			to, between = append(to, `,"points":`...), '{'
+		}
+		to = append(appendString(append(to, between), point), ':')
+		to = appendString(to, time.Duration(f.Points[point]).String())
+	}
+	if len(f.Points) > 0 {
+		to = append(to, '}')
+	}
+	return append(appendString(append(to, `,"took":`...), time.Duration(f.Took).String()), '}'), nil
+}
+
+func (n *NodeScore) appendJSON(to []byte) []byte {
+	to = appendString(append(to, `{"node":`...), n.Node)
+	to = appendNumber(to, `,"total":`, n.Total)
+	for i, p := range n.Parts {
+		between := byte(',')
+		if i == 0 {
+			to, between = append(to, `,"parts":`...), '['
+		}
+		to = appendString(append(append(to, between), `{"plugin":`...), p.Plugin)
+		to = appendNumber(to, `,"raw":`, p.Raw)
+		to = appendNumber(to, `,"norm":`, p.Norm)
+		to = appendNumber(to, `,"weight":`, p.Weight)
+		to = append(appendNumber(to, `,"weighted":`, p.Weighted), '}')
+	}
+	if len(n.Parts) > 0 {
+		to = append(to, ']')
+	}
+	return append(to, '}')
+}
+
+func appendNumber(to []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(to, name...), n, 10)
+}
+
+// appendString quotes; what needs escapes goes the ordinary way.
+func appendString(to []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			raw, err := json.Marshal(s)
+			if err != nil { // strings can always be written
+				return append(to, `""`...)
+			}
+			return append(to, raw...)
+		}
+	}
+	return append(append(append(to, '"'), s...), '"')
+}

@@ -1,0 +1,53 @@
+package admit_test
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/kubelet/admit"
+)
+
+// KEP-5328: a Pod that needs a feature which this kubelet does not declare fails with upstream's reason and text.
+func TestDeclaredFeatures(t *testing.T) {
+	all := v1.ContainerRestartRuleActionRestartAllContainers
+	rule := pod(func(p *v1.Pod) {
+		p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: all, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: "In", Values: []int32{1}}}}
+	})
+	for _, c := range []struct {
+		name string
+		pod  *v1.Pod
+		has  []string
+		want string
+	}{
+		{"needs nothing", pod(nil), []string{}, ""},
+		{"has it", rule, []string{"RestartAllContainersOnContainerExits"}, ""},
+		{"has it not", rule, []string{"ExtendWebSocketsToKubelet"}, "Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
+		{"not asked", rule, nil, ""},
+	} {
+		no := admit.Admit(admit.In{Pod: c.pod, Node: node(), Features: c.has})
+		if c.want == "" && no != nil || c.want != "" && (no == nil || no.Code != "PodFeatureUnsupported" || no.Detail != c.want) {
+			t.Errorf("%s: %+v", c.name, no)
+		}
+	}
+}
+
+// A change that needs a feature is judged by what it changes, not by what the Pod has.
+func TestDeclaredFeaturesOfAChange(t *testing.T) {
+	sized := func(cpu string) *v1.Pod {
+		return pod(func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}
+		})
+	}
+	const want = "Pod requires node features that are not available: InPlacePodLevelResourcesVerticalScaling"
+	if no := admit.Change(sized("1"), sized("2"), []string{"ExtendWebSocketsToKubelet"}); no == nil || no.Detail != want {
+		t.Errorf("a resize of the Pod: %+v", no)
+	}
+	if no := admit.Change(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); no != nil {
+		t.Errorf("no change: %+v", no)
+	}
+	if no := admit.Change(sized("1"), sized("2"), []string{"InPlacePodLevelResourcesVerticalScaling"}); no != nil {
+		t.Errorf("a feature that is there: %+v", no)
+	}
+}

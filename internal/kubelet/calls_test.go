@@ -1,0 +1,72 @@
+package kubelet_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// asked are the RPCs that a kubelet may put to a runtime.
+var asked = []string{
+	"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox",
+	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus", "ListContainers", "UpdateContainerResources",
+	"ListImages", "ImageStatus", "PullImage", "RemoveImage", "ImageFsInfo",
+	"Status", "Version", "RuntimeConfig", "ListContainerStats", "ContainerStats", "ListPodSandboxStats", "PodSandboxStats", "ExecSync", "GetContainerEvents",
+}
+
+// counts is how often the runtime was asked for what since the counts before, but for lists and containers' states, whose number depends on how events meet.
+func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
+	now = map[string]int{}
+	var out []string
+	for _, m := range asked {
+		now[m] = r.fake.Count(m)
+		if n := now[m] - before[m]; n > 0 && !strings.HasPrefix(m, "List") && m != "ContainerStatus" {
+			out = append(out, fmt.Sprintf("%s %d", m, n))
+		}
+	}
+	return strings.Join(out, ", "), now
+}
+
+// What a life costs in calls to the runtime: each deed once, and a look, which is a list of sandboxes and one of containers, after each deed and each word from the runtime.
+// At rest nobody asks but the audit, once a minute, however many Pods there are.
+func TestCallsToTheRuntime(t *testing.T) {
+	in(t, func(r *rig) {
+		r.pass(10 * time.Second)
+		_, n := r.counts(nil)
+		step := func(what string, looks, states int, want string) {
+			t.Helper()
+			if got := r.fake.Count("ContainerStatus") - n["ContainerStatus"]; got > states {
+				t.Errorf("%s: %d states of containers, want %d at most", what, got, states)
+			}
+			boxes, containers := r.fake.Count("ListPodSandbox")-n["ListPodSandbox"], r.fake.Count("ListContainers")-n["ListContainers"]
+			got, now := r.counts(n)
+			n = now
+			if boxes > looks || boxes != containers {
+				t.Errorf("%s: %d lists of sandboxes, %d of containers, want %d of each at most", what, boxes, containers, looks)
+			}
+			if got != want {
+				t.Errorf("%s: %s\nwant %s", what, got, want)
+			}
+		}
+		r.create(pod("a", box("app", runs)))
+		step("a start", 7, 2, "RunPodSandbox 1, PodSandboxStatus 1, CreateContainer 1, StartContainer 1, ImageStatus 1")
+		two := pod("b", box("one", runs), box("two", runs))
+		two.Spec.InitContainers = []v1.Container{box("init", "exit 0")}
+		r.create(two)
+		r.pass(time.Second)
+		step("two containers and an init container", 14, 7, "RunPodSandbox 1, PodSandboxStatus 1, CreateContainer 3, StartContainer 3, ImageStatus 3")
+		for k := range 20 {
+			r.create(pod(fmt.Sprint("more-", k), box("app", runs)))
+		}
+		r.pass(time.Minute)
+		_, n = r.counts(n)
+		r.pass(10 * time.Minute)
+		step("ten minutes of 22 Pods", 10, 0, "")
+		r.delete("a", 30)
+		r.pass(40 * time.Second)
+		step("a stop", 12, 2, "StopPodSandbox 2, RemovePodSandbox 1, StopContainer 1, RemoveContainer 1")
+	})
+}

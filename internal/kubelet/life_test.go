@@ -1,0 +1,292 @@
+package kubelet_test
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in testdata")
+
+// write adds a line of another hand to the journal, so that one list holds the order of all.
+func (f *facts) write(line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, line)
+}
+
+// told groups are a cgroup tree that says what is done to Pods' groups.
+type toldGroups struct {
+	*groups
+	to *facts
+}
+
+func (g toldGroups) Ensure(p string, v kubeletresource.Values) error {
+	if strings.HasPrefix(path.Base(p), "pod") {
+		g.to.write("kernel: cgroup " + p + " made")
+	}
+	return g.groups.Ensure(p, v)
+}
+
+func (g toldGroups) Remove(p string) error {
+	g.to.write("kernel: cgroup " + p + " removed")
+	return g.groups.Remove(p)
+}
+
+// toldMounts are mounts in memory that say what is mounted and unmounted.
+type toldMounts struct {
+	mount.Plain
+	to   *facts
+	held chan struct{} // unmounting waits until it is closed; nil: it does not
+	has  map[string]bool
+}
+
+func (m *toldMounts) Tmpfs(dir string, size int64, mode fs.FileMode) error {
+	m.to.write("kernel: mounted tmpfs on " + filepath.Base(dir))
+	m.has[dir] = true
+	return m.Plain.Tmpfs(dir, size, mode)
+}
+
+func (m *toldMounts) Unmount(dir string) error {
+	if m.has[dir] {
+		if m.held != nil {
+			<-m.held
+		}
+		m.to.write("kernel: unmounted " + filepath.Base(dir))
+		delete(m.has, dir)
+	}
+	return nil
+}
+
+func (m *toldMounts) IsMountPoint(dir string) (bool, error) { return m.has[dir], nil }
+
+func (m *toldMounts) Under(dir string) (out []string, _ error) {
+	for at := range m.has {
+		if strings.HasPrefix(at, dir) {
+			out = append(out, at)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// watched makes a rig whose kernel and API say what is done to them.
+func (r *rig) watched() *toldMounts {
+	r.stop()
+	m := &toldMounts{to: r.facts, has: map[string]bool{}}
+	r.with = func(o *kubelet.Options) {
+		o.Ports.Mounts, o.Ports.Cgroups = m, toldGroups{r.groups, r.facts}
+	}
+	r.api.PrependReactor("*", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		switch a := a.(type) {
+		case clienttesting.PatchAction:
+			phase := regexp.MustCompile(`"phase":"(\w+)"`).FindStringSubmatch(string(a.GetPatch()))
+			r.facts.write("API: status patched" + strings.Join(append([]string{""}, phase[min(1, len(phase)):]...), " "))
+		case clienttesting.DeleteActionImpl:
+			uid := "none"
+			if p := a.DeleteOptions.Preconditions; p != nil && p.UID != nil {
+				uid = string(*p.UID)
+			}
+			if g := a.DeleteOptions.GracePeriodSeconds; g == nil || *g != 0 {
+				uid += ", with grace"
+			}
+			r.facts.write("API: object deleted, uid " + uid)
+		}
+		return false, nil, nil
+	})
+	r.start()
+	return m
+}
+
+var (
+	ids   = regexp.MustCompile(`[0-9a-f]{64}|[0-9a-f]{12,13}`)
+	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z?`)
+)
+
+// transcript is the journal of a story, compared with its file in testdata.
+func (r *rig) transcript(file string) []string {
+	r.t.Helper()
+	var kept []string // what is seen of the runtime and written to the API has its own pace; its order is looked at by itself
+	for _, l := range strings.Split(r.facts.all(), "\n") {
+		if !strings.Contains(l, " Called: CRI List took") && !strings.HasPrefix(l, "API: status") && !slices.ContainsFunc([]string{"StatusWritten", "ConditionChanged", "PhaseChanged", "ContainerExited"}, func(k string) bool { return strings.Contains(l, " "+k+": ") }) {
+			kept = append(kept, l)
+		}
+	}
+	text := strings.ReplaceAll(strings.Join(kept, "\n"), r.root, "ROOT")
+	names := map[string]string{}
+	text = ids.ReplaceAllStringFunc(text, func(id string) string {
+		if names[id] == "" {
+			names[id] = "id-" + string(rune('a'+len(names)))
+		}
+		return names[id]
+	})
+	text = times.ReplaceAllString(text, "TIME") + "\n"
+	name := filepath.Join("testdata", file)
+	if *rewrite {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if text != string(want) {
+		r.t.Errorf("go test -rewrite and look at the difference to %s; got:\n%s", name, text)
+	}
+	return strings.Split(text, "\n")
+}
+
+// inOrder checks that lines with these parts follow one another.
+func inOrder(t *testing.T, lines []string, parts ...string) {
+	t.Helper()
+	at := 0
+	for _, part := range parts {
+		i := slices.IndexFunc(lines[at:], func(l string) bool { return strings.Contains(l, part) })
+		if i < 0 {
+			t.Fatalf("%q is not there, or too early", part)
+		}
+		at += i + 1
+	}
+}
+
+func mem(c v1.Container, size string) v1.Container {
+	c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(size)}
+	return c
+}
+
+// The whole life of a Pod with an init container, a memory volume, a probe and a preStop hook: what its worker plans and does to kernel, runtime and API, in order.
+//
+// row: PWK-06
+// row: PWK-11
+// row: PWK-12
+// row: PWK-16
+// row: PWK-24
+// row: PWK-27
+// row: PWK-28
+// row: PWK-29
+// row: PWK-32
+func TestLifeOfAPod(t *testing.T) {
+	in(t, func(r *rig) {
+		r.watched()
+		a := r.answering()
+		r.fake.On(crifake.Match{Container: "setup"}, crifake.Script{Sh: "exit 0"})
+		app := mem(box("app", runs), "16Mi")
+		app.ReadinessProbe = asks("ready", 5, 3)
+		app.ReadinessProbe.InitialDelaySeconds = 2
+		app.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
+		app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
+		p := pod("web", app)
+		p.Spec.InitContainers = []v1.Container{box("setup", "exit 0")}
+		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+		r.create(p)
+		r.pass(12 * time.Second)
+		if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
+			t.Fatal(r.facts.all())
+		}
+		r.facts.write("-- deleted")
+		r.delete("web", 30)
+		r.pass(2 * time.Second)
+		asked := a.count()["ready"]
+		r.pass(time.Minute)
+		if n := a.count()["ready"] - asked; n > 1 {
+			t.Errorf("asked %d times after its container ended", n)
+		}
+		r.gone("web")
+		lines := r.transcript("life.txt")
+		inOrder(t, lines,
+			"kernel: cgroup /kubepods/burstable/poduid-web made", "kernel: mounted tmpfs on scratch", "RunPodSandbox", "StartContainer", "StartContainer", "readiness probe of app", "-- deleted",
+			"preStop", "StopContainer", "StopPodSandbox", "kernel: unmounted scratch", "kernel: cgroup /kubepods/burstable/poduid-web removed", "API: object deleted, uid uid-web",
+		)
+		inOrder(t, strings.Split(r.facts.all(), "\n"), "API: status patched Running", "-- deleted", "StopPodSandbox", "API: status patched Succeeded", "API: object deleted, uid uid-web")
+	})
+}
+
+// row: PWK-30
+//
+// An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When it comes back the rest follows.
+func TestUnmountThatHangs(t *testing.T) {
+	in(t, func(r *rig) {
+		m := r.watched()
+		m.held = make(chan struct{})
+		p := pod("held", box("app", runs))
+		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
+		r.create(p)
+		r.create(pod("free", box("app", runs)))
+		r.delete("held", 5)
+		r.delete("free", 5)
+		r.pass(time.Minute)
+		r.left("free")
+		p = r.get("held")
+		if p == nil || p.DeletionTimestamp == nil || p.Status.ContainerStatuses[0].State.Terminated == nil {
+			t.Fatalf("%+v", p)
+		}
+		if got := stuckIn(r.k); !strings.Contains(got, "held SyncTerminatedPod: ") || strings.Contains(got, "free") {
+			t.Errorf("stuck: %q", got)
+		}
+		r.create(pod("later", box("app", runs)))
+		r.phase("later", v1.PodRunning)
+		r.delete("later", 1)
+		r.pass(5 * time.Second)
+		close(m.held)
+		r.pass(time.Minute)
+		r.gone("held")
+	})
+}
+
+// Directories are there and pull secrets have been read before the runtime is asked for the first time.
+//
+// row: PWK-13
+func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
+	in(t, func(r *rig) {
+		r.fake.SetRegistry([]crifake.Image{{Names: []string{"registry.example/app:1"}, Auth: "u:p"}})
+		secret := &v1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pull"}, Type: v1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"username":"u","password":"p"}}}`)},
+		}
+		if err := r.api.Tracker().Add(secret); err != nil {
+			t.Fatal(err)
+		}
+		r.watched()
+		c := box("app", runs)
+		c.Image, c.ImagePullPolicy = "registry.example/app:1", v1.PullAlways
+		p := pod("web", c)
+		p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}
+		if err := r.fake.FaultPod("web", "RunPodSandbox", "hang"); err != nil {
+			t.Fatal(err)
+		}
+		r.create(p)
+		for _, dir := range []string{"volumes", "plugins", "containers"} {
+			if _, err := os.Stat(filepath.Join(r.root, "kubelet", "pods", "uid-web", dir)); err != nil {
+				t.Errorf("before the sandbox: %v", err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(r.root, "logs", "default_web_uid-web")); err != nil {
+			t.Errorf("before the sandbox: %v", err)
+		}
+		if err := r.fake.FaultPod("web", "RunPodSandbox", ""); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(5 * time.Minute)
+		r.phase("web", v1.PodRunning)
+	})
+}

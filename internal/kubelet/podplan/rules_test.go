@@ -1,0 +1,220 @@
+package podplan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+func policy(p v1.ContainerRestartPolicy) *v1.ContainerRestartPolicy { return &p }
+
+func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) v1.ContainerRestartRule {
+	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}}
+}
+
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy, KEP-5307
+func TestWhatIsStartedAgain(t *testing.T) {
+	again := v1.ContainerRestartRuleActionRestart
+	in, notIn := v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn
+	for _, x := range []struct {
+		what                     string
+		kind                     podplan.Kind
+		own                      *v1.ContainerRestartPolicy
+		rules                    []v1.ContainerRestartRule
+		always, onFailure, never string // after exit codes 0, 1, 42: y or n each
+	}{
+		{"app", podplan.App, nil, nil, "yyy", "nyy", "nnn"},
+		{"init", podplan.Init, nil, nil, "nyy", "nyy", "nnn"},
+		{"sidecar", podplan.Sidecar, policy(v1.ContainerRestartPolicyAlways), nil, "yyy", "yyy", "yyy"},
+		{"ephemeral", podplan.Ephemeral, nil, nil, "nnn", "nnn", "nnn"},
+		{"app, own Never", podplan.App, policy(v1.ContainerRestartPolicyNever), nil, "nnn", "nnn", "nnn"},
+		{"app, own OnFailure", podplan.App, policy(v1.ContainerRestartPolicyOnFailure), nil, "nyy", "nyy", "nyy"},
+		{"app, own Always", podplan.App, policy(v1.ContainerRestartPolicyAlways), nil, "yyy", "yyy", "yyy"},
+		{"init, own Never", podplan.Init, policy(v1.ContainerRestartPolicyNever), nil, "nnn", "nnn", "nnn"},
+		{"app, own Never, restart on 42", podplan.App, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, in, 42)}, "nny", "nny", "nny"},
+		{"app, own Never, restart but on 0, 1", podplan.App, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, notIn, 0, 1)}, "nny", "nny", "nny"},
+		{"app, two rules", podplan.App, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, in, 7), rule(again, in, 1)}, "nyn", "nyn", "nyn"},
+		{"init, own Never, restart on 1", podplan.Init, policy(v1.ContainerRestartPolicyNever), []v1.ContainerRestartRule{rule(again, in, 1)}, "nyn", "nyn", "nyn"},
+	} {
+		m := podplan.Member{Container: &v1.Container{Name: "c", RestartPolicy: x.own, RestartPolicyRules: x.rules}, Kind: x.kind}
+		for p, want := range map[v1.RestartPolicy]string{v1.RestartPolicyAlways: x.always, v1.RestartPolicyOnFailure: x.onFailure, v1.RestartPolicyNever: x.never} {
+			got := ""
+			for _, code := range []int32{0, 1, 42} {
+				if podplan.Restarts(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code) {
+					got += "y"
+				} else {
+					got += "n"
+				}
+			}
+			if got != want {
+				t.Errorf("%s in a Pod with %s: %s after 0, 1, 42, want %s", x.what, p, got, want)
+			}
+		}
+	}
+}
+
+// seen reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0, which is ready unless "dead" is among the words.
+func seen(text string) podplan.Observed {
+	o := podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s0", Ready: true}}}
+	for _, word := range strings.Fields(text) {
+		name, state, _ := strings.Cut(word, "=")
+		c := podplan.Container{ID: name + "-0", Name: name, Sandbox: "s0"}
+		switch state {
+		case "run":
+			c.State = podplan.Running
+		case "lost":
+			c.State = podplan.Unknown
+		case "made":
+			c.State = podplan.Created
+		case "":
+			o.Sandboxes[0].Ready = false
+			continue
+		default:
+			c.State = podplan.Exited
+			_, _ = fmt.Sscan(state, &c.Exit.Code) // the table's own numbers
+		}
+		o.Containers = append(o.Containers, c)
+	}
+	o.Sort()
+	return o
+}
+
+// aPod has an init container i, a sidecar s and app containers a and b.
+func aPod(p v1.RestartPolicy) *v1.Pod {
+	return &v1.Pod{Spec: v1.PodSpec{
+		RestartPolicy: p, InitContainers: []v1.Container{{Name: "i"}, {Name: "s", RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}}, Containers: []v1.Container{{Name: "a"}, {Name: "b"}},
+	}}
+}
+
+func TestHowAPodEnds(t *testing.T) {
+	never, onFailure, always := v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways
+	for _, x := range []struct {
+		policy v1.RestartPolicy
+		seen   string
+		want   v1.PodPhase // empty: not yet
+	}{
+		{never, "", ""},
+		{never, "i=0 s=run", ""},
+		{never, "i=1", v1.PodFailed},
+		{onFailure, "i=1", ""},
+		{always, "i=1", ""},
+		{never, "i=0 s=run a=run b=0", ""},
+		{never, "i=0 s=run a=0", ""}, // b has not been made yet
+		{never, "i=0 s=run a=0 b=0", v1.PodSucceeded},
+		{never, "i=0 s=run a=0 b=3", v1.PodFailed},
+		{onFailure, "i=0 s=run a=0 b=0", v1.PodSucceeded},
+		{onFailure, "i=0 s=run a=0 b=3", ""},
+		{always, "i=0 s=run a=0 b=0", ""},
+		{never, "i=0 s=1 a=0 b=0", v1.PodSucceeded}, // how a sidecar ends is not asked
+		{never, "a=0 b=0", v1.PodSucceeded},         // the record of the init container is lost
+		{never, "i=0 s=run a=0 b=lost", ""},
+		{never, "i=0 s=run a=0 b=made", ""},
+	} {
+		phase, done := podplan.Outcome(aPod(x.policy), seen(x.seen))
+		if done != (x.want != "") || done && phase != x.want {
+			t.Errorf("%s, %q: %q %v, want %q", x.policy, x.seen, phase, done, x.want)
+		}
+	}
+}
+
+func TestWhenInitIsDone(t *testing.T) {
+	for _, x := range []struct {
+		seen    string
+		started bool
+		want    bool
+	}{
+		{"", true, false}, {"i=run", true, false}, {"i=1", true, false}, {"i=0", true, false}, {"i=0 s=run", false, false}, {"i=0 s=run", true, true}, {"i=0 s=1", true, false},
+		{"a=made", false, true}, // an app container was begun: it had been done
+	} {
+		health := map[string]podplan.Health{"s": {Started: x.started}}
+		if got := podplan.Initialized(aPod(v1.RestartPolicyAlways), seen(x.seen), "s0", health); got != x.want {
+			t.Errorf("%q, sidecar started %v: %v", x.seen, x.started, got)
+		}
+	}
+}
+
+// What one look leads to: a row per rule of Next.
+func TestNext(t *testing.T) {
+	at := time.Unix(1000, 0)
+	refusal := map[string]podplan.Try{podplan.SandboxTry: {Count: 2, At: at}}
+	for _, x := range []struct {
+		rule, seen string
+		change     func(*podplan.In)
+		do         string
+	}{
+		{"nothing before it is accepted", "dead", func(in *podplan.In) { in.Facts = podplan.Facts{} }, ""},
+		{"furnish first", "dead", func(in *podplan.In) { in.Facts.Furnished, in.Seen = time.Time{}, podplan.Observed{} }, "furnish"},
+		{"then a sandbox", "", func(in *podplan.In) { in.Seen = podplan.Observed{} }, "create sandbox"},
+		{"a sandbox that cannot be made is put off", "", func(in *podplan.In) { in.Seen, in.Tries = podplan.Observed{}, refusal }, ""},
+		{"first the init container", "", nil, "start init i"},
+		{"then the sidecar", "i=0", nil, "start sidecar s"},
+		{"a sidecar that has not started holds the others up", "i=0 s=run", func(in *podplan.In) { in.Health = nil }, ""},
+		{"then all app containers", "i=0 s=run", nil, "start a; start b"},
+		{"a container made by a kubelet that died is made again", "i=0 s=run a=made b=run", nil, "remove container a a-0; start a"},
+		{"a settled Pod is left alone", "i=0 s=run a=run b=run", nil, ""},
+		{"a dead sandbox is left, and a new one made", "i=0 s=0 a=0 b=0 dead", nil, "stop sandbox s0; create sandbox (attempt 1)"},
+		{"what lives in a dead sandbox is stopped first", "i=0 s=run a=0 b=0 dead", nil, "stop s grace 30s: sandbox changed; stop sandbox s0; create sandbox (attempt 1)"},
+		{"a state nobody knows is ended", "i=0 s=run a=run b=lost", nil, "stop b grace 30s: unknown state; start b (restart 1)"},
+		{"that of an init container too", "i=lost", nil, "stop i grace 30s: unknown state; start init i (restart 1)"},
+		{"a sick container is replaced", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{Sick: "liveness"} }, "stop b grace 30s: liveness probe failed; start b (restart 1)"},
+		{"one that does not start is too", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Health["b"] = podplan.Health{Sick: "startup"} }, "stop b grace 30s: startup probe failed; start b (restart 1)"},
+		{"a changed image is put in", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Seen.Latest("a").Notes.Hash = "other" }, "stop a grace 30s: changed; start a (restart 1)"},
+		{"an init container's is not, once it has run", "i=0 s=run a=run b=run", func(in *podplan.In) { in.Seen.Latest("i").Notes.Hash = "other" }, ""},
+		{"a Pod that has to go is stopped", "i=0 s=run a=run b=run", func(in *podplan.In) { in.End = &podplan.End{Cause: "deleted", Asked: at, Grace: 5 * time.Second} }, "stop a grace 5s, b grace 5s, s grace 5s wave 1: deleted"},
+		{"its sandbox goes last", "i=0 s=0 a=0 b=0", func(in *podplan.In) { in.End = &podplan.End{Cause: "deleted", Asked: at} }, "stop sandbox s0"},
+		{"and starts nothing any more", "dead", func(in *podplan.In) { in.End = &podplan.End{Cause: "deleted", Asked: at} }, "release"},
+		{"all is removed when the API wants it gone", "a=0 dead", func(in *podplan.In) { in.End, in.Remove = &podplan.End{Cause: "deleted", Asked: at}, true }, "remove container a a-0; remove sandbox s0; release with logs"},
+	} {
+		in := podplan.In{
+			Pod: aPod(v1.RestartPolicyAlways), Seen: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, Furnished: at},
+			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
+		}
+		for i := range in.Seen.Containers {
+			c := &in.Seen.Containers[i]
+			m, _ := podplan.MemberOf(in.Pod, c.Name)
+			c.Notes.Hash = podplan.Hash(m.Container)
+		}
+		if x.change != nil {
+			x.change(&in)
+		}
+		var got []string
+		for _, a := range podplan.Next(in).Do {
+			got = append(got, a.Line())
+		}
+		if text := strings.Join(got, "; "); text != x.do {
+			t.Errorf("%s: %q\nwant %q", x.rule, text, x.do)
+		}
+	}
+}
+
+func TestTheEarlierEndCounts(t *testing.T) {
+	at := time.Unix(1000, 0)
+	p := aPod(v1.RestartPolicyAlways)
+	p.Spec.ActiveDeadlineSeconds = new(int64(60))
+	p.Spec.TerminationGracePeriodSeconds = new(int64(3))
+	for _, x := range []struct {
+		what  string
+		after time.Duration
+		end   *podplan.End
+		cause string
+		grace time.Duration
+	}{
+		{"nothing", 0, nil, "", 0},
+		{"deadline", time.Minute, nil, "deadline exceeded", 3 * time.Second},
+		{"deletion", 0, &podplan.End{Cause: "deleted", Asked: at, Grace: 10 * time.Second}, "deleted", 10 * time.Second},
+		{"deletion, then the deadline with less grace", time.Minute, &podplan.End{Cause: "deleted", Asked: at.Add(time.Minute), Grace: 10 * time.Second}, "deleted", 3 * time.Second},
+	} {
+		in := podplan.In{Pod: p, Seen: seen("i=0 s=run a=run b=run"), Now: at.Add(x.after), Facts: podplan.Facts{Accepted: at, Furnished: at}, End: x.end}
+		end := podplan.Ending(in)
+		switch {
+		case end == nil && x.cause == "":
+		case end == nil || end.Cause != x.cause || end.Grace != x.grace:
+			t.Errorf("%s: %+v, want %s with %s", x.what, end, x.cause, x.grace)
+		}
+	}
+}

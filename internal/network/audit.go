@@ -1,0 +1,154 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vishvananda/netlink"
+
+	"github.com/gantry-project/gantry/internal/network/lease"
+)
+
+// Auditor looks for addresses, links and host ports that nobody holds any more, as a plugin or a runtime leaves them that was killed.
+type Auditor struct {
+	config     Config
+	sandboxes  func(context.Context) (map[string]bool, error)
+	missed     map[string]int
+	held, left prometheus.Gauge
+	freed      prometheus.Counter
+}
+
+// NewAuditor makes one for the network that c describes. Sandboxes lists the runtime's, by id, true where they are ready; after an error, or without it,
+// no address is given back.
+func NewAuditor(c Config, sandboxes func(context.Context) (map[string]bool, error)) *Auditor {
+	const space = "gantry_network"
+	return &Auditor{
+		config: c, sandboxes: sandboxes,
+		held:  prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "leases", Help: "Addresses that Pods of this node hold"}),
+		left:  prometheus.NewGauge(prometheus.GaugeOpts{Namespace: space, Name: "addresses_free", Help: "Addresses that are left of the node's fullest range"}),
+		freed: prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Name: "leases_freed_total", Help: "Addresses that nobody held any more and that an audit gave back"}),
+	}
+}
+
+// Collectors are the auditor's figures.
+func (a *Auditor) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{a.held, a.left, a.freed}
+}
+
+// Report is what one audit did.
+type Report struct {
+	lease.Findings
+	// Held is how many leases are left, Free how many addresses the smallest range has left.
+	Held int
+	Free float64
+	// Restored tells that somebody had removed the instance's nftables table, and it is there again.
+	Restored bool
+}
+
+// Look audits once and gives back what it finds. Without a network of Gantry's there is nothing to look at.
+func (a *Auditor) Look(ctx context.Context) (Report, error) {
+	var r Report
+	s, err := a.config.settings()
+	if err != nil {
+		return r, err
+	}
+	made, err := configured(filepath.Join(s.confDir, confName), s.id)
+	if err != nil || made.Bridge == "" {
+		return r, err
+	}
+	s.bridge, s.ranges, s.cluster = made.Bridge, made.Ranges, made.Cluster
+	seen := lease.Seen{Gone: func(path string) bool { return ns.IsNSorErr(path) != nil }}
+	var unasked, unfree error // what was given back is written down, whatever else failed
+	if a.sandboxes != nil {
+		seen.Sandboxes, unasked = a.sandboxes(ctx)
+	}
+	lacks := !hasTable(ctx, s.id) // a program: not under the lock, for which each ADD and DEL waits
+	err = s.store.Change(func(b *lease.Book) error {
+		if seen.Links, err = slaves(s.bridge); err != nil {
+			return err
+		}
+		if r.Findings, a.missed = b.Audit(seen, a.missed); !r.Empty() {
+			r.Leases, unfree = free(ctx, s, b, r.Findings)
+		}
+		a.freed.Add(float64(len(r.Leases)))
+		if r.Held = len(b.Leases); lacks && !hasTable(ctx, s.id) { // somebody may have made it since
+			r.Restored = true
+			unfree = errors.Join(unfree, nft(ctx, ruleset(s, b.Leases)))
+		}
+		r.Free = b.Free(s.ranges)
+		a.held.Set(float64(r.Held))
+		a.left.Set(r.Free)
+		return nil
+	})
+	return r, errors.Join(unasked, unfree, err)
+}
+
+// free parts what was found, and returns the leases that are free; one that resists is kept for the next audit.
+func free(ctx context.Context, s settings, b *lease.Book, f lease.Findings) (freed []lease.Lease, err error) {
+	var errs []error
+	for _, l := range f.Leases {
+		if err := Part(ctx, s.id, l); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		b.Drop(l.Container, l.Interface)
+		freed = append(freed, l)
+	}
+	for _, name := range f.Links {
+		errs = append(errs, RemoveLink(name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return freed, fmt.Errorf("audit of the Pod network: %w", err)
+	}
+	return freed, nil
+}
+
+// Part closes a lease's host ports and removes its link. It succeeds when there is nothing left to do.
+func Part(ctx context.Context, id string, l lease.Lease) error {
+	if len(l.Ports) > 0 {
+		if err := ClosePorts(ctx, id, l); err != nil {
+			return err
+		}
+	}
+	return RemoveLink(l.Link)
+}
+
+// RemoveLink removes an interface of that name; one that is not there is no error.
+func RemoveLink(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		return drop(link)
+	}
+	var absent netlink.LinkNotFoundError
+	if errors.As(err, &absent) {
+		return nil
+	}
+	return fmt.Errorf("remove interface %s: %w", name, err)
+}
+
+// slaves are the names of the veth interfaces on the bridge.
+func slaves(bridge string) ([]string, error) {
+	master, err := netlink.LinkByName(bridge)
+	var absent netlink.LinkNotFoundError
+	if errors.As(err, &absent) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("interface %s: %w", bridge, err)
+	}
+	links, err := Whole(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	var out []string
+	for _, l := range links {
+		if l.Attrs().MasterIndex == master.Attrs().Index && l.Type() == "veth" {
+			out = append(out, l.Attrs().Name)
+		}
+	}
+	return out, nil
+}

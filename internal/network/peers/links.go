@@ -1,0 +1,237 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/network"
+)
+
+// Port is where VXLAN packets are sent (RFC 7348).
+const Port = 4789
+
+// protocol marks our routes in the kernel.
+const protocol = netlink.RouteProtocol(0x47)
+
+// Links keeps one instance's routes and its tunnel.
+type Links struct {
+	ID      string // of the instance
+	Cluster []netip.Prefix
+	MTU     int // of the tunnel; 0: what the way to the other nodes allows
+}
+
+// Device is the name of the tunnel's device.
+func (l *Links) Device() string { return "gv" + l.ID }
+
+// Near finds which addresses are on a segment of this host: reached without a gateway, and neither our own nor through a tunnel of ours.
+func (l *Links) Near(addrs []netip.Addr) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for _, a := range addrs {
+		routes, err := netlink.RouteGet(a.AsSlice())
+		if err != nil || len(routes) == 0 || routes[0].Gw != nil && !routes[0].Gw.Equal(net.IP(a.AsSlice())) {
+			continue
+		}
+		link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+		if err != nil || link.Attrs().Flags&net.FlagLoopback != 0 || link.Attrs().Name == l.Device() {
+			continue
+		}
+		out[a] = true
+	}
+	return out
+}
+
+// Apply makes the kernel's state w. Self is this node's address, which tunnel packets come from.
+func (l *Links) Apply(w Wanted, self Node) error {
+	index := 0
+	if len(w.Ends) > 0 {
+		link, err := l.ensureDevice(self)
+		if err != nil {
+			return err
+		}
+		index = link.Attrs().Index
+		if err := errors.Join(l.ends(link, w.Ends), neighbours(index, w.Neighbours)); err != nil {
+			return err
+		}
+	}
+	err := l.routes(w.Routes, index)
+	if len(w.Ends) == 0 {
+		err = errors.Join(err, l.removeDevice())
+	}
+	return err
+}
+
+// Clean takes everything away.
+func (l *Links) Clean() error { return errors.Join(l.routes(nil, 0), l.removeDevice()) }
+
+func (l *Links) ensureDevice(self Node) (netlink.Link, error) {
+	mtu, parent, err := l.way(self.Address)
+	if err != nil {
+		return nil, err
+	}
+	want := &netlink.Vxlan{LinkAttrs: netlink.NewLinkAttrs(), VxlanId: VNI(l.Cluster), VtepDevIndex: parent, SrcAddr: self.Address.AsSlice(), Port: Port, Learning: false}
+	want.Name, want.HardwareAddr, want.MTU = l.Device(), MAC(self.Name), mtu
+	link, err := netlink.LinkByName(want.Name)
+	if err == nil && same(link, want) {
+		if link.Attrs().Flags&net.FlagUp != 0 {
+			return link, nil
+		}
+		return link, up(link)
+	}
+	if err == nil {
+		if err := netlink.LinkDel(link); err != nil {
+			return nil, fmt.Errorf("remove the tunnel %s, which changed: %w", want.Name, err)
+		}
+	}
+	if err := netlink.LinkAdd(want); err != nil {
+		if errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("make the tunnel %s: another device has VXLAN network %d on port %d; give the clusters different --cluster-cidr", want.Name, want.VxlanId, Port)
+		}
+		return nil, fmt.Errorf("make the tunnel %s: %w", want.Name, err)
+	}
+	if link, err = netlink.LinkByName(want.Name); err != nil {
+		return nil, fmt.Errorf("tunnel %s: %w", want.Name, err)
+	}
+	return link, up(link)
+}
+
+func up(link netlink.Link) error {
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("tunnel %s up: %w", link.Attrs().Name, err)
+	}
+	return nil
+}
+
+func same(link netlink.Link, want *netlink.Vxlan) bool {
+	have, ok := link.(*netlink.Vxlan)
+	return ok && have.VxlanId == want.VxlanId && have.VtepDevIndex == want.VtepDevIndex && have.SrcAddr.Equal(want.SrcAddr) && have.Port == want.Port &&
+		have.MTU == want.MTU && have.HardwareAddr.String() == want.HardwareAddr.String()
+}
+
+// way is the interface that has this node's address, and the packets that fit into a tunnel over it.
+func (l *Links) way(self netip.Addr) (mtu, index int, err error) {
+	links, err := network.Whole(netlink.LinkList)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, link := range links {
+		addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		if err != nil {
+			continue // it went
+		}
+		for _, a := range addrs {
+			if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != self {
+				continue
+			}
+			if mtu = link.Attrs().MTU - Room; self.Is6() {
+				mtu -= 20
+			}
+			if l.MTU > 0 {
+				mtu = min(mtu, l.MTU)
+			}
+			return mtu, link.Attrs().Index, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("no interface of this host has the node's address %s; correct --node-ip", self)
+}
+
+// ends gives the device its addresses and takes others away.
+func (l *Links) ends(link netlink.Link, want []netip.Addr) error {
+	have, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("addresses of %s: %w", link.Attrs().Name, err)
+	}
+	missing := map[netip.Addr]bool{}
+	for _, a := range want {
+		missing[a] = true
+	}
+	var errs []error
+	for i, a := range have {
+		ip, ok := netip.AddrFromSlice(a.IP)
+		if ip = ip.Unmap(); !ok || ip.IsLinkLocalUnicast() {
+			continue
+		}
+		if !missing[ip] {
+			errs = append(errs, netlink.AddrDel(link, &have[i]))
+		}
+		delete(missing, ip)
+	}
+	for a := range missing {
+		if err := netlink.AddrAdd(link, network.Address(a, a.BitLen())); err != nil && !errors.Is(err, unix.EEXIST) {
+			errs = append(errs, fmt.Errorf("address %s of %s: %w", a, link.Attrs().Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// routes makes our routes into the cluster's ranges those wanted.
+func (l *Links) routes(want []Route, device int) error {
+	missing := map[netip.Prefix]Route{}
+	for _, r := range want {
+		missing[r.Dst] = r
+	}
+	var errs []error
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		have, err := network.Whole(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
+		})
+		if err != nil {
+			return fmt.Errorf("list routes: %w", err)
+		}
+		for i, r := range have {
+			dst, ok := prefix(r.Dst)
+			if !ok || !within(dst, l.Cluster) {
+				continue // another instance's
+			}
+			w, wanted := missing[dst]
+			if wanted && w.Via.Compare(address(r.Gw)) == 0 && (w.Tunnel == (r.LinkIndex == device && device != 0)) {
+				delete(missing, dst)
+			} else if !wanted {
+				if err := netlink.RouteDel(&have[i]); err != nil && !errors.Is(err, unix.ESRCH) {
+					errs = append(errs, fmt.Errorf("remove the route to %s: %w", dst, err))
+				}
+			}
+		}
+	}
+	for dst, r := range missing {
+		route := &netlink.Route{Dst: &net.IPNet{IP: dst.Addr().AsSlice(), Mask: net.CIDRMask(dst.Bits(), dst.Addr().BitLen())}, Gw: r.Via.AsSlice(), Protocol: protocol}
+		if r.Tunnel {
+			route.LinkIndex = device
+			route.SetFlag(netlink.FLAG_ONLINK)
+		}
+		if err := netlink.RouteReplace(route); err != nil {
+			errs = append(errs, fmt.Errorf("route to %s by %s: %w", dst, r.Via, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func address(ip net.IP) netip.Addr {
+	a, _ := netip.AddrFromSlice(ip)
+	return a.Unmap()
+}
+
+func prefix(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	ones, bits := n.Mask.Size()
+	a := address(n.IP)
+	return netip.PrefixFrom(a, ones), a.IsValid() && a.BitLen() == bits
+}
+
+func (l *Links) removeDevice() error {
+	link, err := netlink.LinkByName(l.Device())
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	var absent netlink.LinkNotFoundError
+	if err == nil || errors.As(err, &absent) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return fmt.Errorf("remove the tunnel %s: %w", l.Device(), err)
+}

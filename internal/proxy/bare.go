@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// bare makes watched objects small: it drops what nobody here reads, and has equal values share their memory. A cluster has few nodes and
+// ports, and very many endpoints that name them.
+type bare struct {
+	mu      sync.Mutex
+	names   map[string]*string
+	ports   map[int32]*int32
+	yes, no bool
+}
+
+func newBare() *bare { return &bare{names: map[string]*string{}, ports: map[int32]*int32{}, yes: true} }
+
+// mostShared is how many different values are remembered; then it begins anew, as names of nodes that went would gather.
+const mostShared = 20_000
+
+// object is the informers' transformer. A Service or slice that came is left as it is, another may hold it; of a Node only the managed fields go.
+func (b *bare) object(o any) (any, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.names) > mostShared {
+		b.names = map[string]*string{}
+	}
+	switch o := o.(type) {
+	case *v1.Service:
+		c := *o
+		c.ObjectMeta = b.meta(o.ObjectMeta, "service.kubernetes.io/service-proxy-name")
+		c.Spec.Selector, c.Status.Conditions = nil, nil
+		return &c, nil
+	case *discoveryv1.EndpointSlice:
+		c := *o
+		c.ObjectMeta = b.meta(o.ObjectMeta, discoveryv1.LabelServiceName)
+		if when := o.Annotations[triggered]; when != "" {
+			c.Annotations = map[string]string{triggered: when}
+		}
+		c.Ports, c.Endpoints = slices.Clone(o.Ports), slices.Clone(o.Endpoints)
+		b.slice(&c)
+		return &c, nil
+	default:
+		if m, err := meta.Accessor(o); err == nil {
+			m.SetManagedFields(nil)
+		}
+	}
+	return o, nil
+}
+
+// meta keeps who it is and one label.
+func (b *bare) meta(m metav1.ObjectMeta, label string) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{Name: m.Name, Namespace: *b.name(&m.Namespace), UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
+	if v, ok := m.Labels[label]; ok {
+		out.Labels = map[string]string{label: v}
+	}
+	return out
+}
+
+// bool is the one copy of an answer.
+func (b *bare) bool(v *bool) *bool {
+	switch {
+	case v == nil:
+		return nil
+	case *v:
+		return &b.yes
+	}
+	return &b.no
+}
+
+func (b *bare) slice(s *discoveryv1.EndpointSlice) {
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		p.Name, p.AppProtocol = b.name(p.Name), nil
+		if p.Port != nil {
+			if b.ports[*p.Port] == nil {
+				b.ports[*p.Port] = new(*p.Port)
+			}
+			p.Port = b.ports[*p.Port]
+		}
+	}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		e.NodeName, e.Hostname, e.Zone, e.DeprecatedTopology = b.name(e.NodeName), nil, nil, nil
+		e.Conditions = discoveryv1.EndpointConditions{Ready: b.bool(e.Conditions.Ready), Serving: b.bool(e.Conditions.Serving), Terminating: b.bool(e.Conditions.Terminating)}
+		if r := e.TargetRef; r != nil {
+			e.TargetRef = &v1.ObjectReference{Kind: r.Kind, Namespace: s.Namespace, Name: r.Name, UID: r.UID}
+		}
+	}
+}
+
+// name is the one copy of a text.
+func (b *bare) name(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	if b.names[*s] == nil {
+		b.names[*s] = new(*s)
+	}
+	return b.names[*s]
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	kubeproxy "k8s.io/kube-proxy/config/v1alpha1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/internal/proxy/rules"
+)
+
+// version is what a file must say that it is.
+const version, kind = "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration"
+
+// effective are the fields that do what upstream says they do.
+var effective = []string{
+	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress", "bindAddressHardFail",
+	"mode", "nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod",
+	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR", "nodePortAddresses",
+}
+
+// Loaded is a configuration with what to tell of it.
+type Loaded struct {
+	kubeproxy.KubeProxyConfiguration
+	// Idle are the fields that are set and have no effect, by path, sorted.
+	Idle []string
+	// NodeRanges are the Pod ranges of this node's Node, which the caller fills in when ByNode.
+	NodeRanges []netip.Prefix
+}
+
+// Load reads a file; an empty path is a configuration that says nothing.
+func Load(path string) (*Loaded, error) {
+	l := &Loaded{}
+	if path == "" {
+		return l, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("proxy configuration: %w", err)
+	}
+	if err := l.parse(raw); err != nil {
+		return nil, fmt.Errorf("proxy configuration %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func (l *Loaded) parse(raw []byte) error {
+	if err := yaml.UnmarshalStrict(raw, &l.KubeProxyConfiguration); err != nil {
+		return err
+	}
+	if l.APIVersion != version || l.Kind != kind {
+		return fmt.Errorf("apiVersion and kind are %q and %q: they must be %s and %s", l.APIVersion, l.Kind, version, kind)
+	}
+	var all map[string]any
+	if err := yaml.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	l.Idle = idle("", all)
+	return l.Check()
+}
+
+// idle lists the paths of fields that are set, not to their zero value, and not effective.
+func idle(prefix string, fields map[string]any) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		path := prefix + name
+		switch v := fields[name].(type) {
+		case map[string]any:
+			out = append(out, idle(path+".", v)...)
+		case []any:
+			if len(v) > 0 && !slices.Contains(effective, path) {
+				out = append(out, path)
+			}
+		case nil:
+		default:
+			if text := fmt.Sprint(v); text != "" && text != "0" && text != "0s" && text != "false" && !slices.Contains(effective, path) {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+// Check refuses values that cannot be, naming the field.
+func (l *Loaded) Check() error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	switch l.Mode {
+	case "", "nftables":
+	default:
+		bad("mode", "%q is not supported: write nftables, or leave it out", l.Mode)
+	}
+	if b := l.NFTables.MasqueradeBit; b != nil && (*b < 0 || *b > 31) {
+		bad("nftables.masqueradeBit", "%d must be between 0 and 31", *b)
+	}
+	if l.NFTables.SyncPeriod.Duration < 0 || l.NFTables.MinSyncPeriod.Duration < 0 {
+		bad("nftables.syncPeriod, nftables.minSyncPeriod", "must not be negative")
+	}
+	if _, err := ranges(l.ClusterCIDR); err != nil {
+		bad("clusterCIDR", "%v", err)
+	}
+	if _, err := ranges(strings.Join(l.nodePorts(), ",")); err != nil {
+		bad("nodePortAddresses", "%v", err)
+	}
+	switch l.DetectLocalMode {
+	case "", "ClusterCIDR", "NodeCIDR":
+	case "BridgeInterface":
+		if l.DetectLocal.BridgeInterface == "" {
+			bad("detectLocal.bridgeInterface", "must be set when detectLocalMode is BridgeInterface")
+		}
+	case "InterfaceNamePrefix":
+		if l.DetectLocal.InterfaceNamePrefix == "" {
+			bad("detectLocal.interfaceNamePrefix", "must be set when detectLocalMode is InterfaceNamePrefix")
+		}
+	default:
+		bad("detectLocalMode", "%q is not supported: write ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix", l.DetectLocalMode)
+	}
+	for field, name := range map[string]string{"detectLocal.bridgeInterface": l.DetectLocal.BridgeInterface, "detectLocal.interfaceNamePrefix": l.DetectLocal.InterfaceNamePrefix} {
+		if len(name) > 15 || strings.ContainsAny(name, "\" \t\n/*\\") {
+			bad(field, "%q is no name of an interface: at most 15 bytes, without quote, space, slash or star", name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ByNode tells whether Pods of this node are told from others by the ranges of its Node, as upstream's NodeCIDR has it.
+func (l *Loaded) ByNode() bool { return l.DetectLocalMode == "NodeCIDR" }
+
+// nodePorts leaves out "primary", which means the node's own addresses: all of them here.
+func (l *Loaded) nodePorts() []string {
+	return slices.DeleteFunc(slices.Clone(l.NodePortAddresses), func(s string) bool { return s == "primary" })
+}
+
+func ranges(text string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		r, err := netip.ParsePrefix(part)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a range such as 10.72.0.0/16", part)
+		}
+		out = append(out, r.Masked())
+	}
+	return out, nil
+}
+
+// defaultMasqueradeBit is upstream's.
+const defaultMasqueradeBit = 14
+
+// Settings are what of the configuration shapes the rules of a family.
+func (l *Loaded) Settings(f rules.Family) rules.Settings {
+	s := rules.Settings{Family: f, MasqueradeBit: defaultMasqueradeBit, MasqueradeAll: l.NFTables.MasqueradeAll}
+	if b := l.NFTables.MasqueradeBit; b != nil {
+		s.MasqueradeBit = int(*b)
+	}
+	switch l.DetectLocalMode {
+	case "BridgeInterface":
+		s.Local.Interface = l.DetectLocal.BridgeInterface
+	case "InterfaceNamePrefix":
+		s.Local.Interface = l.DetectLocal.InterfaceNamePrefix + "*"
+	case "NodeCIDR":
+		s.Local.Ranges = l.NodeRanges
+	default:
+		s.Local.Ranges, _ = ranges(l.ClusterCIDR) // checked
+	}
+	s.NodePorts, _ = ranges(strings.Join(l.nodePorts(), ",")) // checked
+	return s
+}

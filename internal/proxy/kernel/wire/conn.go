@@ -1,0 +1,181 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/proxy/rules"
+)
+
+// patience is how long an answer of the kernel may take; it answers before a send returns, so that nothing is lost unless memory is short.
+const patience = 5 * time.Second
+
+// Table is one table, seen over netlink. Methods may be called by one goroutine at a time, but for Listen's.
+type Table struct {
+	family rules.Family
+	name   string
+	sets   map[string]kind // of the frame, by name
+
+	nl   *netlink.Conn // nil: to be opened
+	room int           // of nl, for one batch, in bytes
+	// bytes is room for batches, of which there is one at a time; sequence is the next one's number.
+	bytes    []byte
+	sequence uint32
+
+	mu   sync.Mutex
+	ears *netlink.Conn // nil: nobody listens
+	own  uint32        // nl's port: what it does is not reported
+}
+
+// Open prepares a table; nothing is asked of the kernel. The network namespace is that of the thread of each later call's first need.
+func Open(family rules.Family, name string, frame rules.Frame) (*Table, error) {
+	t := &Table{family: family, name: name, sets: map[string]kind{}}
+	for _, d := range frame.Defs {
+		k, err := kindOf(d)
+		if err != nil {
+			return nil, err
+		}
+		t.sets[d.Name] = k
+	}
+	return t, nil
+}
+
+// Close lets go of the sockets; the table may be used again.
+func (t *Table) Close() {
+	if t.nl != nil {
+		_ = t.nl.Close()
+		t.nl = nil
+	}
+}
+
+// byteFamily is the family's number.
+func (t *Table) byteFamily() byte {
+	if t.family == rules.IPv4 {
+		return unix.NFPROTO_IPV4
+	}
+	return unix.NFPROTO_IPV6
+}
+
+// open gives the socket for requests.
+func (t *Table) open() (*netlink.Conn, error) {
+	if t.nl != nil {
+		return t.nl, nil
+	}
+	nl, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return nil, fmt.Errorf("netlink: %w", err)
+	}
+	t.nl, t.room = nl, 0
+	t.mu.Lock()
+	t.own = nl.PID()
+	if t.ears != nil {
+		err = t.deafen()
+	}
+	t.mu.Unlock()
+	return nl, err
+}
+
+// fail drops the socket: answers that nobody read must not be taken for those of the next request.
+func (t *Table) fail(err error) error {
+	t.Close()
+	var op *netlink.OpError
+	if errors.As(err, &op) && op.Message != "" {
+		return fmt.Errorf("%w: %s", op.Err, op.Message)
+	}
+	return err
+}
+
+// least is a socket's room for sending as Linux has it.
+const least = 200 << 10
+
+// Send carries operations out as one batch: all of them or, with an error, none. ErrUnknown means that nothing was sent.
+func (t *Table) Send(ops []rules.Op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	b := &batch{table: t, bytes: t.bytes[:0], sequence: t.sequence}
+	t.sequence += 2
+	b.begin()
+	for _, op := range ops {
+		if err := b.op(op); err != nil {
+			return fmt.Errorf("%s %s: %w", op.Verb, op.Name, err)
+		}
+	}
+	b.end()
+	if t.bytes = b.bytes; cap(t.bytes) > mostKept {
+		t.bytes = nil
+	}
+	nl, err := t.open()
+	if err != nil {
+		return err
+	}
+	if len(b.bytes) > max(least, t.room) {
+		if err := nl.SetWriteBuffer(len(b.bytes) * 2); err != nil {
+			return t.fail(err)
+		}
+		t.room = len(b.bytes)
+	}
+	if err := nl.SetDeadline(time.Now().Add(patience)); err != nil {
+		return t.fail(err)
+	}
+	if err := write(nl, b.bytes); err != nil {
+		return t.fail(err)
+	}
+	// Only the last operation is acknowledged; refusals of others come before it.
+	for {
+		got, err := nl.Receive()
+		if err != nil {
+			return t.fail(err)
+		}
+		for _, m := range got {
+			if m.Header.Type == netlink.Error && m.Header.Sequence == b.sequence+1 {
+				return nil
+			}
+		}
+	}
+}
+
+// mostKept is up to how many bytes the room for a batch is kept for the next.
+const mostKept = 1 << 20
+
+// write sends bytes as they are: the library copies each message twice.
+func write(nl *netlink.Conn, b []byte) error {
+	raw, err := nl.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := raw.Write(func(fd uintptr) bool {
+		failed = unix.Sendto(int(fd), b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		return failed != unix.EAGAIN
+	}); err != nil {
+		return err
+	}
+	return failed
+}
+
+// ask sends one request and returns the answers.
+func (t *Table) ask(kind uint16, flags netlink.HeaderFlags, attrs []byte) ([]netlink.Message, error) {
+	nl, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := nl.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, t.fail(err)
+	}
+	got, err := nl.Execute(message(kind, netlink.Request|flags, t.byteFamily(), attrs))
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	return got, nil
+}
+
+// message is one of nf_tables.
+func message(kind uint16, flags netlink.HeaderFlags, family byte, attrs []byte) netlink.Message {
+	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind), Flags: flags}, Data: append([]byte{family, 0, 0, 0}, attrs...)}
+}

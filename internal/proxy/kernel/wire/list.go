@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/proxy/rules"
+)
+
+// Listed is what a table has.
+type Listed struct {
+	// Uses has each chain with the number of its rules, and of verdicts that lead to it.
+	Uses map[string]int
+	// Sets are the names of all that have one.
+	Sets []string
+	// Elements are those of the frame's sets.
+	Elements map[rules.Element]string
+}
+
+// List reads the table. One that is not there is empty.
+func (t *Table) List() (Listed, error) {
+	l := Listed{Uses: map[string]int{}, Elements: map[rules.Element]string{}}
+	// The kernel lists a family's chains; those of a table alone are asked for by its name, which older ones overlook.
+	got, err := t.ask(unix.NFT_MSG_GETCHAIN, netlink.Dump, text(nil, unix.NFTA_CHAIN_TABLE, t.name))
+	if err != nil && !absent(err) {
+		return l, fmt.Errorf("list chains: %w", err)
+	}
+	for _, m := range got {
+		a := attributes(m)
+		if string0(find(a, unix.NFTA_CHAIN_TABLE)) == t.name {
+			l.Uses[string0(find(a, unix.NFTA_CHAIN_NAME))] = int(number0(find(a, unix.NFTA_CHAIN_USE)))
+		}
+	}
+	got, err = t.ask(unix.NFT_MSG_GETSET, netlink.Dump, text(nil, unix.NFTA_SET_TABLE, t.name))
+	if err != nil && !absent(err) {
+		return l, fmt.Errorf("list sets: %w", err)
+	}
+	for _, m := range got {
+		name := string0(find(attributes(m), unix.NFTA_SET_NAME))
+		l.Sets = append(l.Sets, name)
+		if k, ok := t.sets[name]; ok {
+			if err := t.elements(name, k, l.Elements); err != nil {
+				return l, err
+			}
+		}
+	}
+	return l, nil
+}
+
+func (t *Table) elements(set string, k kind, to map[rules.Element]string) error {
+	got, err := t.ask(unix.NFT_MSG_GETSETELEM, netlink.Dump, text(text(nil, unix.NFTA_SET_ELEM_LIST_TABLE, t.name), unix.NFTA_SET_ELEM_LIST_SET, set))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", set, err)
+	}
+	for _, m := range got {
+		for list := find(attributes(m), unix.NFTA_SET_ELEM_LIST_ELEMENTS); len(list) > 0; {
+			var one []byte
+			_, one, list = cut(list)
+			key, err := k.text(find(find(one, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
+			if err != nil {
+				return fmt.Errorf("list %s: %w", set, err)
+			}
+			text := ""
+			if k.data != nil {
+				if text, err = k.data.text(find(find(one, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VALUE)); err != nil {
+					return fmt.Errorf("list %s: %w", set, err)
+				}
+			}
+			if k.verdicts {
+				v := find(find(one, unix.NFTA_SET_ELEM_DATA), unix.NFTA_DATA_VERDICT)
+				kind := expr.VerdictKind(int32(number0(find(v, unix.NFTA_VERDICT_CODE))))
+				text = verdict{expr.Verdict{Kind: kind, Chain: string0(find(v, unix.NFTA_VERDICT_CHAIN))}}.text()
+			}
+			to[rules.Element{Set: set, Key: key}] = text
+		}
+	}
+	return nil
+}
+
+func absent(err error) bool { return errors.Is(err, unix.ENOENT) }
+
+// attributes are those of a message.
+func attributes(m netlink.Message) []byte {
+	if len(m.Data) < 4 {
+		return nil
+	}
+	return m.Data[4:]
+}
+
+// find is the data of the first attribute of a kind; nothing where there is none.
+func find(b []byte, want uint16) []byte {
+	for len(b) > 0 {
+		var kind uint16
+		var data []byte
+		if kind, data, b = cut(b); kind == want {
+			return data
+		}
+	}
+	return nil
+}

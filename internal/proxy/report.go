@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/proxy/rules"
+)
+
+// report measures how long the told changes took, and puts what is new about endpoints into the journal. What the first look finds is not new.
+func (p *Proxy) report(dirty map[string]change, was map[string][][]rules.Port, first bool) {
+	now := time.Now()
+	for key, c := range dirty {
+		if c.since.IsZero() || first || key == "" {
+			continue
+		}
+		took := now.Sub(c.since)
+		p.meter.toRule.Observe(took.Seconds())
+		for _, t := range c.triggers {
+			p.meter.programming.Observe(now.Sub(t).Seconds())
+		}
+		before, after := endpoints(was[key]), endpoints(p.ports[key])
+		came, left := 0, 0
+		for id, e := range after {
+			if _, had := before[id]; !had {
+				came++
+				p.note(key, e, journal.TrafficBegins{Service: key, Endpoint: e.Addr().String(), Took: journal.Took(took)})
+			}
+		}
+		for id, e := range before {
+			if _, has := after[id]; !has {
+				left++
+				p.note(key, e, journal.TrafficEnds{Service: key, Endpoint: e.Addr().String(), Took: journal.Took(took)})
+			}
+		}
+		if came+left > 0 {
+			namespace, name, _ := strings.Cut(key, "/")
+			p.o.Journal.Put(journal.Ref{Kind: "Service", Namespace: namespace, Name: name},
+				journal.RulesChanged{Endpoints: len(after), Came: came, Left: left, Took: journal.Took(took)})
+		}
+	}
+}
+
+func (p *Proxy) note(service string, e rules.Endpoint, f journal.Fact) {
+	if e.Pod == "" {
+		return
+	}
+	namespace, _, _ := strings.Cut(service, "/")
+	p.o.Journal.Put(journal.Ref{Namespace: namespace, Name: e.Pod, UID: e.UID}, f)
+}
+
+// endpoints are those that get traffic by any port, once each.
+func endpoints(tables [][]rules.Port) map[string]rules.Endpoint {
+	out := map[string]rules.Endpoint{}
+	for _, ports := range tables {
+		for _, port := range ports {
+			for _, e := range port.Cluster {
+				out[who(e)] = e
+			}
+			for _, e := range port.Local {
+				out[who(e)] = e
+			}
+		}
+	}
+	return out
+}

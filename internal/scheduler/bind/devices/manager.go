@@ -1,0 +1,142 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// Manager is the framework's view of devices.
+type Manager struct {
+	claims  *claims
+	slices  *tracker.Tracker
+	listed  cache.InformerSynced // of classes by extended resource
+	classes resourcelisters.DeviceClassLister
+	byName  *extendedresourcecache.ExtendedResourceCache
+	client  kubernetes.Interface
+	// Recorder writes events about Pods; nil: none are written.
+	Recorder func(profile string) events.EventRecorderLogger
+}
+
+var _ framework.SharedDRAManager = (*Manager)(nil)
+
+// Served tells what of resource.k8s.io/v1 the API server serves: claims, slices and classes at all, and taint rules. A server that cannot be asked now counts as one that
+// serves all, as Gantry's does.
+func Served(client kubernetes.Interface) (claims, rules bool) {
+	list, err := client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
+	if err != nil {
+		missing := apierrors.IsNotFound(err)
+		return !missing, !missing
+	}
+	for i := range list.APIResources {
+		switch list.APIResources[i].Name {
+		case "resourceclaims":
+			claims = true
+		case "devicetaintrules":
+			rules = true
+		}
+	}
+	return claims, rules
+}
+
+// New makes a manager; nil without an error when the API server serves no claims. The informers' owner starts them.
+func New(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory) (*Manager, error) {
+	served, rules := Served(client)
+	if !served {
+		return nil, nil
+	}
+	r := all.Resource().V1()
+	m := &Manager{client: client, classes: r.DeviceClasses().Lister(), byName: extendedresourcecache.NewExtendedResourceCache(klog.FromContext(ctx))}
+	var err error
+	if m.claims, err = newClaims(r.ResourceClaims()); err != nil {
+		return nil, err
+	}
+	options := tracker.Options{EnableDeviceTaintRules: rules, EnableConsumableCapacity: true, SliceInformer: r.ResourceSlices(), KubeClient: client}
+	if rules {
+		options.TaintInformer = r.DeviceTaintRules()
+	}
+	if m.slices, err = tracker.StartTracker(ctx, options); err != nil {
+		return nil, fmt.Errorf("following resource slices: %w", err)
+	}
+	reg, err := r.DeviceClasses().Informer().AddEventHandler(m.byName)
+	if err != nil {
+		return nil, fmt.Errorf("following device classes: %w", err)
+	}
+	m.listed = reg.HasSynced
+	return m, nil
+}
+
+// HasSynced tells whether all that is followed has been listed.
+func (m *Manager) HasSynced() bool { return m.listed() && m.slices.HasSynced() }
+
+// Stop ends what runs beside the informers.
+func (m *Manager) Stop() { m.slices.Stop() }
+
+// OnSlices calls the handler with slices as they are with taint rules applied.
+func (m *Manager) OnSlices(h cache.ResourceEventHandler) (cache.InformerSynced, error) {
+	reg, err := m.slices.AddEventHandler(h)
+	if err != nil {
+		return nil, fmt.Errorf("watching resource slices: %w", err)
+	}
+	return reg.HasSynced, nil
+}
+
+// OnClaims calls back for each change of a claim, once it counts. It must be called before the informers start.
+func (m *Manager) OnClaims(changed func(before, after any)) cache.InformerSynced {
+	m.claims.next = changed
+	return m.claims.synced
+}
+
+// ResourceClaims tracks claims.
+func (m *Manager) ResourceClaims() framework.ResourceClaimTracker { return m.claims }
+
+// Decided are allocations that are decided and not written yet, by claim.
+func (m *Manager) Decided() map[types.UID]resourceapi.AllocationResult { return m.claims.decided() }
+
+// ResourceSlices lists slices with taint rules applied.
+func (m *Manager) ResourceSlices() framework.ResourceSliceLister { return slicesOf{m.slices} }
+
+// DeviceClasses lists classes.
+func (m *Manager) DeviceClasses() framework.DeviceClassLister { return classesOf{m.classes} }
+
+// DeviceClassResolver finds the class that serves an extended resource.
+func (m *Manager) DeviceClassResolver() framework.DeviceClassResolver { return resolver{m.byName} }
+
+type slicesOf struct{ *tracker.Tracker }
+
+// ListWithDeviceTaintRules lists them.
+func (s slicesOf) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
+	return s.ListPatchedResourceSlices()
+}
+
+type classesOf struct {
+	resourcelisters.DeviceClassLister
+}
+
+// List lists all.
+func (c classesOf) List() ([]*resourceapi.DeviceClass, error) {
+	return c.DeviceClassLister.List(labels.Everything())
+}
+
+type resolver struct {
+	*extendedresourcecache.ExtendedResourceCache
+}
+
+// GetDeviceClass finds a class by spec.extendedResourceName, or by its own name behind the common prefix.
+func (r resolver) GetDeviceClass(name v1.ResourceName) *resourceapi.DeviceClass {
+	return r.ExtendedResourceCache.GetDeviceClass(name)
+}

@@ -1,0 +1,74 @@
+package scheduler
+
+import (
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+// askedMeter counts which plugins took part in rulings: once for each attempt and point, however many nodes there are. The counters of a profile are looked up once.
+type askedMeter struct {
+	total *metrics.CounterVec
+	of    map[*place.Judges]*askedSeats
+}
+
+type askedSeats struct{ preFilter, filter, preScore, score []askedSeat }
+
+type askedSeat struct {
+	plugin string
+	times  metrics.CounterMetric
+}
+
+func newAskedMeter(r metrics.KubeRegistry) askedMeter {
+	m := askedMeter{of: map[*place.Judges]*askedSeats{}, total: metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total",
+		Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.", StabilityLevel: metrics.BETA}, []string{"plugin", "extension_point", "profile"})}
+	r.MustRegister(m.total)
+	return m
+}
+
+func (m askedMeter) seats(j *place.Judges) *askedSeats {
+	if s := m.of[j]; s != nil {
+		return s
+	}
+	s := &askedSeats{}
+	seat := func(plugin, point string) askedSeat {
+		return askedSeat{plugin, m.total.WithLabelValues(plugin, point, j.Profile)}
+	}
+	for _, p := range j.PreFilter {
+		s.preFilter = append(s.preFilter, seat(p.Name(), "PreFilter"))
+	}
+	for _, p := range j.Filter {
+		s.filter = append(s.filter, seat(p.Name(), "Filter"))
+	}
+	for _, p := range j.PreScore {
+		s.preScore = append(s.preScore, seat(p.Name(), "PreScore"))
+	}
+	for _, p := range j.Score {
+		s.score = append(s.score, seat(p.Name(), "Score"))
+	}
+	m.of[j] = s
+	return s
+}
+
+// count takes in a ruling; it is called by the scheduling goroutine alone. Plugins that skipped were not asked.
+func (m askedMeter) count(j *place.Judges, r *place.Ruling) {
+	s := m.seats(j)
+	noFilter, noScore := r.State.GetSkipFilterPlugins(), r.State.GetSkipScorePlugins()
+	inc := func(all []askedSeat, skip sets.Set[string]) {
+		for i := range all {
+			if len(skip) == 0 || !skip.Has(all[i].plugin) {
+				all[i].times.Inc()
+			}
+		}
+	}
+	inc(s.preFilter, noFilter)
+	if r.Visited == 0 {
+		return
+	}
+	inc(s.filter, noFilter)
+	if r.Scored() {
+		inc(s.preScore, noScore)
+		inc(s.score, noScore)
+	}
+}

@@ -1,0 +1,232 @@
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// errNotAllocated is why a scheduler that knows no devices refuses a Pod with claims.
+func errNotAllocated(p *v1.Pod) error {
+	return fmt.Errorf("cannot allocate resource claim %q: the API server does not serve resource.k8s.io/v1", p.Spec.ResourceClaims[0].Name)
+}
+
+// claimsOf finds the claims that the Pod names or that were made from templates for it. The error is why it has to wait.
+func (pl *Plugin) claimsOf(p *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
+	if len(p.Spec.ResourceClaims) == 0 {
+		return nil, nil
+	}
+	if pl.draw == nil {
+		return nil, errNotAllocated(p)
+	}
+	out := make([]*resourceapi.ResourceClaim, 0, len(p.Spec.ResourceClaims))
+	for i := range p.Spec.ResourceClaims {
+		name, ours, err := resourceclaim.Name(p, &p.Spec.ResourceClaims[i])
+		if err != nil {
+			return nil, err
+		}
+		if name == nil { // the template needed no claim
+			continue
+		}
+		claim, err := pl.draw.ResourceClaims().Get(p.Namespace, *name)
+		if err != nil {
+			return nil, err
+		}
+		if claim.DeletionTimestamp != nil {
+			return nil, fmt.Errorf("resourceclaim %q is being deleted", claim.Name)
+		}
+		if ours {
+			if err := resourceclaim.IsForPod(p, claim, false); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, claim)
+	}
+	return out, nil
+}
+
+// PreEnqueue keeps a Pod out of the queue until its claims are there.
+func (pl *Plugin) PreEnqueue(_ context.Context, p *v1.Pod) *framework.Status {
+	if _, err := pl.claimsOf(p); err != nil {
+		return unresolvable(err.Error())
+	}
+	return nil
+}
+
+// PreFilter looks the claims up, and what there is to allocate from.
+func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	claims, err := pl.claimsOf(p)
+	if err != nil {
+		return nil, unresolvable(err.Error())
+	}
+	w := &work{claims: claims, selectors: make([]*nodeaffinity.NodeSelector, len(claims))}
+	if w.extended, err = pl.extendedOf(p); err != nil {
+		return nil, framework.AsStatus(err)
+	}
+	if len(claims) == 0 && w.extended == nil {
+		return nil, framework.NewStatus(framework.Skip)
+	}
+	for i, c := range claims {
+		if s := pl.consider(w, i, c); s != nil {
+			return nil, s
+		}
+	}
+	if len(w.missing) > 0 || w.extended != nil {
+		if err := pl.open(ctx, w); err != nil {
+			return nil, framework.AsStatus(err)
+		}
+	}
+	w.seats = make(map[string]*seat, len(nodes))
+	for _, n := range nodes {
+		w.seats[n.Node().Name] = &seat{}
+	}
+	state.Write(stateKey, w)
+	return nil, nil
+}
+
+// PreFilterExtensions has none: devices stay with the claims of Pods that would leave.
+func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+// consider sorts a claim in: where its devices can be reached from, or that it needs some, of classes that are there.
+func (pl *Plugin) consider(w *work, i int, c *resourceapi.ResourceClaim) *framework.Status {
+	if a := c.Status.Allocation; a != nil {
+		if !resourceclaim.CanBeReserved(c) {
+			return unresolvable(textInUse)
+		}
+		if a.NodeSelector == nil {
+			return nil
+		}
+		selector, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
+		if err != nil {
+			return framework.AsStatus(err)
+		}
+		w.selectors[i] = selector
+		return nil
+	}
+	w.missing = append(w.missing, i)
+	if pl.draw.ResourceClaims().GetPendingAllocation(c.UID) != nil {
+		return unresolvable(fmt.Sprintf("resource claim %s is in the process of being allocated", keyOf(c)))
+	}
+	for j := range c.Spec.Devices.Requests {
+		r := &c.Spec.Devices.Requests[j]
+		asked := asksOf(r)
+		if len(asked) == 0 {
+			return unresolvable(fmt.Sprintf("resource claim %s, request %s: unknown request type", keyOf(c), r.Name))
+		}
+		for _, a := range asked {
+			if s := pl.classThere(a); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+func (pl *Plugin) classThere(a ask) *framework.Status {
+	if a.class == "" {
+		return framework.AsStatus(fmt.Errorf("request %s: unsupported request type", a.name))
+	}
+	_, err := pl.draw.DeviceClasses().Get(a.class)
+	switch {
+	case apierrors.IsNotFound(err):
+		return unresolvable(fmt.Sprintf("request %s: device class %s does not exist", a.name, a.class))
+	case err != nil:
+		return framework.AsStatus(fmt.Errorf("request %s: look up device class: %w", a.name, err))
+	}
+	return nil
+}
+
+// open makes the allocator from what is there and what is taken.
+func (pl *Plugin) open(ctx context.Context, w *work) error {
+	taken, err := pl.draw.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		return err
+	}
+	slices, err := pl.draw.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return err
+	}
+	w.stock = &stock{slices: slices, taken: taken}
+	w.allocator, err = structured.NewAllocator(ctx, allocatorFeatures, *taken, pl.draw.DeviceClasses(), slices, pl.programs)
+	return err
+}
+
+// ask is a request, or one alternative of a request.
+type ask struct {
+	name, class string
+	selectors   []resourceapi.DeviceSelector
+	mode        resourceapi.DeviceAllocationMode
+	count       int64
+	admin       bool
+}
+
+// asksOf lists what a request asks for: one thing, or alternatives in their order.
+func asksOf(r *resourceapi.DeviceRequest) []ask {
+	if e := r.Exactly; e != nil {
+		return []ask{{r.Name, e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.AdminAccess != nil && *e.AdminAccess}}
+	}
+	var out []ask
+	for i := range r.FirstAvailable {
+		s := &r.FirstAvailable[i]
+		out = append(out, ask{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, false})
+	}
+	return out
+}
+
+func keyOf(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.Name }
+
+// PostFilter frees a claim that is allocated for nodes which do not suit the Pod otherwise, when nobody else has it.
+func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+	if unasked(statuses) {
+		return nil, framework.AsStatus(framework.ErrNotFound)
+	}
+	w, err := workOf(state)
+	if errors.Is(err, framework.ErrNotFound) {
+		return nil, framework.NewStatus(framework.Unschedulable, textNothing)
+	}
+	if err != nil {
+		return nil, framework.AsStatus(err)
+	}
+	if pl.hands != nil {
+		for i := range w.claims {
+			if !w.elsewhere(i) || !onlyFor(w.claims[i], p) {
+				continue
+			}
+			if err := pl.hands.Free(ctx, w.claims[i]); err != nil {
+				return nil, framework.AsStatus(err)
+			}
+			return nil, framework.NewStatus(framework.Unschedulable, textFreed)
+		}
+		if w.extended != nil && w.extended.stale != nil {
+			pl.hands.Drop(ctx, w.extended.stale)
+			return nil, framework.NewStatus(framework.Unschedulable, "deletion of ResourceClaim completed")
+		}
+	}
+	return nil, framework.NewStatus(framework.Unschedulable, textStill)
+}
+
+// elsewhere tells whether a node was refused because the claim's devices cannot be reached from it.
+func (w *work) elsewhere(claim int) bool {
+	for _, s := range w.seats {
+		for _, i := range s.unavailable {
+			if i == claim {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onlyFor tells whether nobody else than the Pod has reserved the claim.
+func onlyFor(c *resourceapi.ResourceClaim, p *v1.Pod) bool {
+	r := c.Status.ReservedFor
+	return len(r) == 0 || len(r) == 1 && r[0].UID == p.UID
+}

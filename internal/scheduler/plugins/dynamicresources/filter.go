@@ -1,0 +1,168 @@
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+// unasked tells that the cycle ended before this plugin's PreFilter: upstream then finds no note of its own and says that; it ends up in the Pod's condition
+// ("… not found. not found") and keeps preemption, which could not help, from being tried.
+func unasked(statuses framework.NodeToStatusReader) bool {
+	s, ok := statuses.(*place.NodeStatuses)
+	return ok && slices.Contains(s.Unasked, Name)
+}
+
+// Filter refuses nodes from which an allocated claim cannot be reached, or where not all others can be allocated.
+func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
+	w, err := workOf(state)
+	if err != nil {
+		return framework.AsStatus(err)
+	}
+	found := &seat{}
+	for i, selector := range w.selectors {
+		if selector != nil && !selector.Match(n.Node()) {
+			found.unavailable = append(found.unavailable, i)
+		}
+	}
+	var status *framework.Status
+	if len(found.unavailable) == 0 {
+		status = pl.allocate(ctx, search{w, found, p, n})
+	} else {
+		status = unresolvable(textUnavailable)
+	}
+	if s := w.seats[n.Node().Name]; s != nil {
+		*s = *found
+	}
+	return status
+}
+
+// search is one node's.
+type search struct {
+	work  *work
+	found *seat
+	pod   *v1.Pod
+	node  framework.NodeInfo
+}
+
+// allocate looks for devices of the node for all claims that have none.
+func (pl *Plugin) allocate(ctx context.Context, q search) *framework.Status {
+	w, found, n := q.work, q.found, q.node
+	claims := make([]*resourceapi.ResourceClaim, 0, len(w.missing)+1)
+	for _, i := range w.missing {
+		claims = append(claims, w.claims[i])
+	}
+	if w.extended != nil {
+		if s := pl.extend(w.extended, found, q.pod, n); s != nil {
+			return s
+		}
+		if found.own != nil {
+			claims = append(claims, found.own)
+		}
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	bounded := ctx
+	if pl.limit > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, pl.limit)
+		defer cancel()
+	}
+	results, err := w.allocator.Allocate(bounded, n.Node(), claims)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return unresolvable(textTimeout)
+	case ctx.Err() != nil:
+		return unresolvable(fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
+	case errors.Is(err, structured.ErrFailedAllocationOnNode):
+		return unresolvable(err.Error())
+	case err != nil: // something is wrong with a claim or a class, on every node
+		return framework.AsStatus(err)
+	case len(results) != len(claims):
+		return unresolvable(textNotAll)
+	}
+	found.results = results
+	return nil
+}
+
+// PreScore skips when no claim offers a choice.
+func (*Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+	w, err := workOf(state)
+	if err != nil || !w.chooses() {
+		return framework.NewStatus(framework.Skip)
+	}
+	return nil
+}
+
+func (w *work) chooses() bool {
+	for _, i := range w.missing {
+		for _, r := range w.claims[i].Spec.Devices.Requests {
+			if len(r.FirstAvailable) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Score counts how early in their lists the alternatives stand that the node can give (KEP-4816).
+func (*Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+	w, err := workOf(state)
+	if err != nil {
+		return 0, framework.AsStatus(err)
+	}
+	s := w.seats[n.Node().Name]
+	if s == nil {
+		return 0, nil
+	}
+	var sum int64
+	for k, i := range w.missing {
+		if k < len(s.results) {
+			sum += early(w.claims[i], &s.results[k])
+		}
+	}
+	return sum, nil
+}
+
+// early gives the first alternative of each list 8 points (the longest a list can be), the second 7, and so on.
+func early(c *resourceapi.ResourceClaim, a *resourceapi.AllocationResult) int64 {
+	var sum int64
+	for i := range c.Spec.Devices.Requests {
+		r := &c.Spec.Devices.Requests[i]
+		for j := range r.FirstAvailable {
+			name := r.Name + "/" + r.FirstAvailable[j].Name
+			if slices.ContainsFunc(a.Devices.Results, func(d resourceapi.DeviceRequestAllocationResult) bool { return d.Request == name }) {
+				sum += int64(resourceapi.FirstAvailableDeviceRequestMaxSize - j)
+				break
+			}
+		}
+	}
+	return sum
+}
+
+// ScoreExtensions normalises.
+func (pl *Plugin) ScoreExtensions() framework.ScoreExtensions { return pl }
+
+// NormalizeScore makes the best node 100.
+func (*Plugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod, scores framework.NodeScoreList) *framework.Status {
+	var most int64
+	for _, s := range scores {
+		most = max(most, s.Score)
+	}
+	if most == 0 {
+		return nil
+	}
+	for i := range scores {
+		scores[i].Score = scores[i].Score * framework.MaxScore / most
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package packet
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteText prints the way for a person.
+func (w Walk) WriteText(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s from %s to %s\n\n", w.Protocol, w.From, w.To)
+	last := ""
+	for _, s := range w.Steps {
+		if s.Endpoint != last && s.Endpoint != "" {
+			fmt.Fprintf(&b, "  to %s\n", s.Endpoint)
+		}
+		last = s.Endpoint
+		indent := "  "
+		if s.Endpoint != "" {
+			indent = "    "
+		}
+		fmt.Fprintf(&b, "%s%s %-9s %s\n", indent, map[State]string{OK: "✓", Fails: "✗", Unsure: "?"}[s.State], s.Name, s.Says)
+	}
+	fmt.Fprintf(&b, "\n%s", w.Verdict)
+	if w.Reason != "" {
+		fmt.Fprintf(&b, " (%s)", w.Reason)
+	}
+	fmt.Fprintf(&b, ": %s\n", w.Cause)
+	if len(w.Fixes) > 0 {
+		b.WriteString("\nWhat you can do:\n")
+	}
+	for _, f := range w.Fixes {
+		fmt.Fprintf(&b, "  → %s\n", f.Say)
+		if f.Run != "" {
+			fmt.Fprintf(&b, "      $ %s\n", f.Run)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,188 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// patience is how long a single step may take on a busy machine.
+const patience = 90 * time.Second
+
+// Case is one life of a Pod named p.
+type Case struct {
+	name    string
+	objects string        // ConfigMaps, Secrets and so on that are there before
+	spec    string        // of the Pod, YAML; containers without image are busybox; {marks} is a folder of the host, {registry} where images can be pulled
+	steps   func(l *life) // what is done and waited for
+	seen    seen
+}
+
+// seen is what must have been observed when the steps are done.
+type seen struct {
+	phases     string            // in order
+	conditions string            // of the last status: Type=Status or Type=Status/Reason
+	states     map[string]string // by container, of the last status: "running", "waiting REASON", "ended CODE REASON"; " xN" after N restarts
+	events     map[string]string // by container ("" is the Pod itself): reasons in the order of their first sight
+}
+
+// life is a case being lived at a place.
+type life struct {
+	*testing.T
+	*place
+	ctx   context.Context
+	ns    string
+	marks string
+	h     *history
+}
+
+func (c Case) live(t *testing.T, p *place) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	l := &life{T: t, place: p, ctx: ctx, marks: t.TempDir()}
+	if err := os.Chmod(l.marks, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ns, err := p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "life-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ns = ns.Name
+	l.h = watch(ctx, t, p.client, l.ns)
+	t.Cleanup(l.end)
+	for doc := range strings.SplitSeq(c.objects, "---") {
+		if strings.TrimSpace(doc) != "" {
+			l.create(doc)
+		}
+	}
+	l.pod(c.spec)
+	if c.steps != nil {
+		c.steps(l)
+	}
+	l.compare(c.seen)
+}
+
+// end takes the Pod away and stops watching; a case that failed prints its history.
+func (l *life) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	zero := int64(0)
+	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &zero}) // it may be gone
+	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})                       // in the background
+	if l.Failed() {
+		l.Log("\n" + l.h.tale())
+		log := l.log()
+		l.Log("--- node\n" + log[max(0, len(log)-3000):])
+	}
+}
+
+// create makes one object beside the Pod.
+func (l *life) create(doc string) {
+	l.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(doc))
+	if err != nil {
+		l.Fatal(err)
+	}
+	obj, _, err := serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer().Decode(raw, nil, nil)
+	if err != nil {
+		l.Fatalf("%v\n%s", err, doc)
+	}
+	switch o := obj.(type) {
+	case *corev1.ConfigMap:
+		_, err = l.client.CoreV1().ConfigMaps(l.ns).Create(l.ctx, o, metav1.CreateOptions{})
+	case *corev1.Secret:
+		_, err = l.client.CoreV1().Secrets(l.ns).Create(l.ctx, o, metav1.CreateOptions{})
+	default:
+		err = fmt.Errorf("cases have no %T", o)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// pod creates the Pod as soon as the namespace can have Pods.
+func (l *life) pod(spec string) {
+	l.Helper()
+	spec = strings.NewReplacer("{marks}", l.marks, "{registry}", l.registry).Replace(spec)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"app": "p"}}}
+	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
+		l.Fatalf("%v\n%s", err, spec)
+	}
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if list[i].Image == "" {
+				list[i].Image = busybox
+			}
+		}
+	}
+	l.eventually("the namespace takes Pods", func() error {
+		_, err := l.client.CoreV1().Pods(l.ns).Create(l.ctx, p, metav1.CreateOptions{})
+		if err != nil && !strings.Contains(err.Error(), "serviceaccount") {
+			l.Fatal(err)
+		}
+		return err
+	})
+}
+
+// eventually asks until there is no error.
+func (l *life) eventually(what string, f func() error) {
+	l.Helper()
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			l.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// compare checks what was seen; events may come a little after the status.
+func (l *life) compare(want seen) {
+	l.Helper()
+	if got := l.h.phases(); want.phases != "" && got != want.phases {
+		l.Errorf("phases %s, want %s", got, want.phases)
+	}
+	last := l.h.last()
+	for w := range strings.FieldsSeq(want.conditions) {
+		if have := conditions(last); !slices.Contains(have, w) {
+			l.Errorf("condition %s is missing among %v", w, have)
+		}
+	}
+	have := states(last)
+	for _, name := range slices.Sorted(maps.Keys(want.states)) {
+		if have[name] != want.states[name] {
+			l.Errorf("container %s: %q, want %q", name, have[name], want.states[name])
+		}
+	}
+	if len(want.events) == 0 {
+		return
+	}
+	l.eventually("events", func() error {
+		have := l.h.reasons()
+		for _, name := range slices.Sorted(maps.Keys(want.events)) {
+			if have[name] != want.events[name] {
+				return fmt.Errorf("container %q: events %q, want %q", name, have[name], want.events[name])
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,321 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/containernetworking/plugins/pkg/testutils"
+
+	"github.com/gantry-project/gantry/internal/linux/instance"
+	"github.com/gantry-project/gantry/test/binaries"
+	"github.com/gantry-project/gantry/test/images"
+)
+
+// image is what Pods run.
+const image = "docker.io/library/busybox:1.28"
+
+// What the cluster has of addresses in one family and in two.
+const (
+	clusterCIDR   = "10.71.0.0/16"
+	clusterCIDRs  = clusterCIDR + ",fd71::/48"
+	serviceRanges = "10.96.0.0/16,fd96::/112"
+)
+
+// lab is the nodes and the router between their segments.
+type lab struct {
+	t       *testing.T
+	bin     string
+	dir     string
+	archive string
+	cluster string // addresses of Pods
+	router  ns.NetNS
+	nodes   map[string]*machine
+}
+
+// machine is one node.
+type machine struct {
+	lab  *lab
+	name string
+	ip   string
+	ip6  string
+	dir  string
+	ns   ns.NetNS
+	all  []*process
+}
+
+// process is a program that runs on a node.
+type process struct {
+	cmd  *exec.Cmd
+	out  *tail
+	done chan struct{}
+}
+
+// tail keeps what a process printed.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *tail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *tail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	bin := binaries.Programs(t)
+	dir, err := os.MkdirTemp("/tmp", "gantry-nodes-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, bin: bin, dir: dir, archive: filepath.Join(dir, "images.tar"), cluster: clusterCIDR, nodes: map[string]*machine{}}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("data directories: %v", err)
+		}
+	})
+	if err := images.Archive(l.archive, images.Only(images.Standard(), image)); err != nil {
+		t.Fatal(err)
+	}
+	l.router = l.newNS()
+	l.sh(l.router, `sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; ip link set lo up
+		for s in 1 2; do ip link add gxb$s type bridge; ip addr add 10.171.$s.254/24 dev gxb$s; ip addr add fd10:171:$s::254/64 dev gxb$s nodad; ip link set gxb$s up; done`)
+	return l
+}
+
+func (l *lab) newNS() ns.NetNS {
+	l.t.Helper()
+	n, err := testutils.NewNS()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
+	return n
+}
+
+func (l *lab) sh(n ns.NetNS, script string) string {
+	l.t.Helper()
+	out, err := try(n, script)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return out
+}
+
+// try is sh for goroutines that are not the test's, which must not end it.
+func try(n ns.NetNS, script string) (string, error) {
+	var out []byte
+	err := n.Do(func(ns.NetNS) (err error) {
+		out, err = exec.Command("sh", "-euc", script).CombinedOutput()
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", script, err, out)
+	}
+	return string(out), nil
+}
+
+// machine makes a node on a segment and has it removed, and checked for leftovers, when the test ends.
+func (l *lab) machine(name string, segment, host int) *machine {
+	l.t.Helper()
+	m := &machine{lab: l, name: name, ip: fmt.Sprintf("10.171.%d.%d", segment, host), ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: l.newNS()}
+	l.nodes[name] = m
+	l.sh(l.router, fmt.Sprintf("ip link add to-%s type veth peer name up0 netns %s; ip link set to-%s master gxb%d up", name, m.ns.Path(), name, segment))
+	m.sh(fmt.Sprintf("ip link set lo up; ip addr add %s/24 dev up0; ip addr add %s/64 dev up0 nodad; ip link set up0 up; ip route add default via 10.171.%d.254; ip -6 route add default via fd10:171:%d::254",
+		m.ip, m.ip6, segment, segment))
+	l.t.Cleanup(m.remove)
+	return m
+}
+
+func (m *machine) sh(script string) string { m.lab.t.Helper(); return m.lab.sh(m.ns, script) }
+
+// in is a command in the node's network; all else it shares with the host.
+func (m *machine) in(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--net=" + m.ns.Path(), "--", filepath.Join(m.lab.bin, "gantry")}, args...)...)
+}
+
+// run starts a role of Gantry on the node.
+func (m *machine) run(args ...string) *process {
+	m.lab.t.Helper()
+	p := &process{cmd: m.in(args...), out: &tail{}, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	if err := p.cmd.Start(); err != nil {
+		m.lab.t.Fatal(err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	m.all = append(m.all, p)
+	return p
+}
+
+func (p *process) end(s syscall.Signal) {
+	_ = p.cmd.Process.Signal(s)
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// addresses are the node's, in the families of the cluster.
+func (m *machine) addresses() string {
+	if strings.Contains(m.lab.cluster, ",") {
+		return m.ip + "," + m.ip6
+	}
+	return m.ip
+}
+
+// up runs the control plane and a kubelet.
+func (m *machine) up(flags ...string) {
+	m.run(append([]string{"up", "--data-dir", m.dir, "--node-name", m.name, "--node-ip", m.addresses(), "--bind-address", m.ip, "--bridge", "gxb" + m.name,
+		"--cluster-cidr", m.lab.cluster, "-v=2"}, flags...)...)
+}
+
+// remove ends what runs on the node, has Gantry clean up, and looks for what is left.
+func (m *machine) remove() {
+	t := m.lab.t
+	for i := len(m.all) - 1; i >= 0; i-- {
+		m.all[i].end(syscall.SIGTERM)
+		if t.Failed() {
+			text := m.all[i].out.String()
+			t.Logf("--- %s: %v\n%s", m.name, m.all[i].cmd.Args[3:5], text[max(0, len(text)-4000):])
+		}
+	}
+	if out, err := m.in("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip", m.ip).CombinedOutput(); err != nil {
+		t.Errorf("gantry clean on %s: %v\n%s", m.name, err, out)
+	}
+	if left := m.sh("ip -o link show | grep -v 'lo:\\|up0' || true; ip route show proto 0x47; nft list tables"); strings.TrimSpace(left) != "" {
+		t.Errorf("left in the network of %s:\n%s", m.name, left)
+	}
+	mounts, _ := os.ReadFile("/proc/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, m.dir) || strings.Contains(line, instance.StateDir(m.dir)) {
+			t.Errorf("left mounted: %s", line)
+		}
+	}
+	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-" + instance.ID(m.dir))
+	more, _ := filepath.Glob("/sys/fs/cgroup/gantry-" + instance.ID(m.dir))
+	if all := append(cgroups, more...); len(all) > 0 {
+		t.Errorf("left of control groups: %v", all)
+	}
+	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range procs {
+		if raw, _ := os.ReadFile(p); bytes.Contains(raw, []byte(m.dir)) {
+			t.Errorf("left running: %s %s", p, bytes.ReplaceAll(raw, []byte{0}, []byte{' '}))
+		}
+	}
+}
+
+// load puts the Pods' image on the node.
+func (m *machine) load() {
+	m.lab.t.Helper()
+	if out, err := m.in("image", "import", "--data-dir", m.dir, m.lab.archive).CombinedOutput(); err != nil {
+		m.lab.t.Fatalf("image on %s: %v\n%s", m.name, err, out)
+	}
+}
+
+// kubectl runs kubectl on the node, with the cluster's administrator.
+func (m *machine) kubectl(stdin string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	own := m.in(append([]string{"kubectl", "--kubeconfig", filepath.Join(m.dir, "kubeconfig")}, args...)...)
+	cmd := exec.CommandContext(ctx, own.Path, own.Args[1:]...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (m *machine) must(stdin string, args ...string) string {
+	m.lab.t.Helper()
+	out, err := m.kubectl(stdin, args...)
+	if err != nil {
+		m.lab.t.Fatalf("kubectl %s: %v\n%s\n%s", strings.Join(args, " "), err, out, stdin)
+	}
+	return out
+}
+
+// eventually asks until it is so.
+func (l *lab) eventually(within time.Duration, what string, f func() (string, bool)) {
+	l.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		last, ok := f()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("not within %s: %s\nlast: %s", within, what, last)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// inside does f in the network namespace of a Pod on this node, found by its lease.
+func (m *machine) inside(pod string, f func() error) error {
+	raw, err := os.ReadFile(filepath.Join(instance.StateDir(m.dir), "net", "leases.json"))
+	if err != nil {
+		return err
+	}
+	var book struct {
+		Leases []struct{ Pod, Netns string }
+	}
+	if err := json.Unmarshal(raw, &book); err != nil {
+		return err
+	}
+	for _, l := range book.Leases {
+		if l.Pod == "default/"+pod {
+			return ns.WithNetNSPath(l.Netns, func(ns.NetNS) error { return f() })
+		}
+	}
+	return fmt.Errorf("no lease of Pod %s on %s", pod, m.name)
+}
+
+// ask opens a TCP connection to a web Pod's server from where it is called and returns what it answers.
+func ask(to netip.AddrPort, patience time.Duration) (string, error) {
+	c, err := net.DialTimeout("tcp", to.String(), patience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(c); err != nil {
+		return "", err
+	}
+	_, body, _ := strings.Cut(b.String(), "\r\n\r\n")
+	return strings.TrimSpace(body), nil
+}
+
+// fromPod asks from inside a Pod; fromNode from the node itself.
+func (m *machine) fromPod(pod string, to netip.AddrPort, patience time.Duration) (answer string, err error) {
+	err = m.inside(pod, func() (err error) { answer, err = ask(to, patience); return err })
+	return answer, err
+}
+
+func (m *machine) fromNode(to netip.AddrPort, patience time.Duration) (answer string, err error) {
+	err = m.ns.Do(func(ns.NetNS) (err error) { answer, err = ask(to, patience); return err })
+	return answer, err
+}

@@ -1,0 +1,218 @@
+package nodes
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// web is a Pod on a node that answers with its name.
+func web(node string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: web-%[1]s, labels: {app: web, node: %[1]s}}
+spec:
+  nodeName: %[1]s
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: web
+    image: %[2]s
+    command: [sh, -c, "mkdir /w; hostname > /w/index.html; exec httpd -f -p 8080 -h /w"]
+    ports: [{name: http, containerPort: 8080}]
+    readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
+---`, node, image)
+}
+
+const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports: [{name: http, port: 80, targetPort: http}]
+`
+
+// patience is for what must come; impatience for what must not.
+const patience, impatience = 10 * time.Second, 300 * time.Millisecond
+
+func TestThreeNodes(t *testing.T) {
+	l := newLab(t)
+	a, b, c := l.machine("a", 1, 1), l.machine("b", 1, 2), l.machine("c", 2, 3)
+	all := []*machine{a, b, c}
+	l.cluster3(all)
+	l.webs(all, service)
+	ips := map[string]netip.AddrPort{}
+	for _, m := range all {
+		ip := a.must("", "get", "pod", "web-"+m.name, "-o", "jsonpath={.status.podIP}")
+		ips[m.name] = netip.AddrPortFrom(netip.MustParseAddr(ip), 8080)
+		own := a.must("", "get", "node", m.name, "-o", "jsonpath={.spec.podCIDR}")
+		if !netip.MustParsePrefix(own).Contains(ips[m.name].Addr()) {
+			t.Errorf("Pod of %s has %s, the node's range is %s", m.name, ip, own)
+		}
+	}
+	everywhere(t, all, ips)
+	if routes := a.sh("ip route show proto 0x47"); !strings.Contains(routes, "via 10.171.1.2 dev up0") || !strings.Contains(routes, "onlink") {
+		t.Errorf("a reaches b by a route and c by VXLAN, but has\n%s", routes)
+	}
+	t.Run("services", func(t *testing.T) { services(t, all) })
+	t.Run("a Pod that fails", func(t *testing.T) { failing(t, all, ips) })
+	t.Run("exec and logs", func(t *testing.T) { execAndLogs(t, all) })
+	t.Run("traffic stays near", func(t *testing.T) { near(t, all) })
+	t.Run("health-check node ports", func(t *testing.T) { healthChecks(t, all) })
+	t.Run("names", func(t *testing.T) { names(t, all) })
+	t.Run("policies", func(t *testing.T) { policies(t, all, ips) })
+	t.Run("a node cut off and back", func(t *testing.T) { cutOff(t, all, ips) })
+	t.Run("a node goes", func(t *testing.T) {
+		c.all[0].end(syscall.SIGKILL)
+		a.must("", "delete", "node", "c")
+		l.eventually(patience, "no way to c on a", func() (string, bool) {
+			out := a.sh("ip route show proto 0x47; ip -o link show type vxlan")
+			return out, !strings.Contains(out, "onlink") && !strings.Contains(out, "vxlan") && strings.Contains(out, "via 10.171.1.2")
+		})
+	})
+}
+
+// everywhere: each Pod reaches each by its own address.
+func everywhere(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
+	t.Helper()
+	for _, from := range all {
+		for _, to := range all {
+			from.lab.eventually(30*time.Second, "web-"+from.name+" reaches web-"+to.name, func() (string, bool) {
+				got, err := from.fromPod("web-"+from.name, ips[to.name], 2*time.Second)
+				return fmt.Sprint(got, err), got == "web-"+to.name
+			})
+		}
+	}
+}
+
+// services: the cluster IP from Pods and nodes, the node port of every node, and the API server's Service from every node's Pods.
+func services(t *testing.T, all []*machine) {
+	a := all[0]
+	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	var port uint16
+	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"), &port); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		seen := map[string]bool{}
+		m.lab.eventually(30*time.Second, "a Pod of "+m.name+" reaches all endpoints by the cluster IP", func() (string, bool) {
+			got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
+			if err == nil {
+				seen[got] = true
+			}
+			return fmt.Sprint(seen, err), len(seen) == 3
+		})
+		for _, other := range all {
+			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), patience)
+			if err != nil || !strings.HasPrefix(got, "web-") {
+				t.Errorf("node port of %s from %s: %q %v", m.name, other.name, got, err)
+			}
+		}
+	}
+}
+
+// names: a Pod of each node asks the cluster's DNS address, behind which the first node answers.
+func names(t *testing.T, all []*machine) {
+	a := all[0]
+	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+	for _, m := range all {
+		m.lab.eventually(30*time.Second, "a Pod of "+m.name+" finds the Service by name", func() (got string, ok bool) {
+			err := m.inside("web-"+m.name, func() (err error) {
+				got, err = resolve(server, "web.default.svc.cluster.local.", dns.TypeA)
+				return err
+			})
+			return fmt.Sprint(got, err), err == nil && got == want
+		})
+	}
+}
+
+// resolve asks for a name's address from this very thread, whose network it is.
+func resolve(server, name string, kind uint16) (string, error) {
+	c, err := dns.DialTimeout("udp", net.JoinHostPort(server, "53"), 2*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	answer, _, err := (&dns.Client{Timeout: 2 * time.Second}).ExchangeWithConn(new(dns.Msg).SetQuestion(name, kind), c)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range answer.Answer {
+		switch x := r.(type) {
+		case *dns.A:
+			return x.A.String(), nil
+		case *dns.AAAA:
+			return x.AAAA.String(), nil
+		case *dns.PTR:
+			return x.Ptr, nil
+		}
+	}
+	return dns.RcodeToString[answer.Rcode], nil
+}
+
+// policies: only Pods of node b may reach those of a and c, in under a second after the policy came.
+func policies(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
+	a, b, c := all[0], all[1], all[2]
+	a.must(`
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: from-b}
+spec:
+  podSelector: {matchExpressions: [{key: node, operator: In, values: [a, c]}]}
+  ingress: [{from: [{podSelector: {matchLabels: {node: b}}}], ports: [{port: http}]}]
+`, "apply", "-f", "-")
+	began := time.Now()
+	for _, m := range []*machine{a, c} {
+		m.lab.eventually(5*time.Second, "the rules are on "+m.name, func() (string, bool) {
+			out := m.sh("nft list ruleset")
+			return out, strings.Contains(out, ips[m.name].Addr().String()+" : goto ingress-")
+		})
+	}
+	t.Logf("in force on both after %s", time.Since(began))
+	for _, to := range []*machine{a, c} {
+		if got, err := b.fromPod("web-b", ips[to.name], patience); err != nil {
+			t.Errorf("from b to %s, which is allowed: %q %v", to.name, got, err)
+		}
+	}
+	for _, way := range [][2]*machine{{a, c}, {c, a}} {
+		if got, err := way[0].fromPod("web-"+way[0].name, ips[way[1].name], impatience); err == nil {
+			t.Errorf("from %s to %s, which nothing allows: %q", way[0].name, way[1].name, got)
+		}
+	}
+	for _, m := range []*machine{a, c} {
+		if got, err := m.fromNode(ips[m.name], patience); err != nil {
+			t.Errorf("the node's own probes of %s: %q %v", m.name, got, err)
+		}
+	}
+	a.must("", "delete", "networkpolicy", "from-b")
+	everywhere(t, all, ips)
+	for _, m := range all {
+		m.lab.eventually(patience, "no table of policies on "+m.name, func() (string, bool) {
+			out := m.sh("nft list tables")
+			return out, !strings.Contains(out, "gantry_policy_")
+		})
+	}
+}
+
+// cutOff takes a node's link away and gives it back: its own Pod is reached there all the time, and everything from everywhere afterwards.
+func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
+	b := all[1]
+	b.sh("ip link set up0 down")
+	if got, err := b.fromNode(ips["b"], patience); err != nil {
+		t.Errorf("b's own Pod while it is cut off: %q %v", got, err)
+	}
+	if got, err := all[0].fromPod("web-a", ips["b"], impatience); err == nil {
+		t.Errorf("a node without a link answers: %q", got)
+	}
+	b.sh("ip link set up0 up; ip route replace default via 10.171.1.254")
+	everywhere(t, all, ips)
+}

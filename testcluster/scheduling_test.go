@@ -1,0 +1,114 @@
+package testcluster_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/gantry-project/gantry/testcluster"
+)
+
+// bindByHand posts a Binding as a person would, with kubectl create --raw, and gives the code of the answer.
+func bindByHand(t *testing.T, c *testcluster.Cluster, pod, more string) int {
+	t.Helper()
+	code := 0
+	body := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"` + pod + `"},"target":{"apiVersion":"v1","kind":"Node","name":"node-1"}` + more + `}`
+	err := c.Client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource("binding").
+		SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).StatusCode(&code).Error()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// TestAPodIsBoundByHandWhenNobodySchedulesIt: its scheduler does not run.
+// row: BND-03, BND-04, BND-05
+func TestAPodIsBoundByHandWhenNobodySchedulesIt(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	ctx := within(t, 40*time.Second)
+	p := pod("by-hand", "anything")
+	p.Spec.SchedulerName = "nobody"
+	create(t, c, p)
+	before := c.WaitPod(ctx, "default", "by-hand", func(p *corev1.Pod) bool { return p != nil })
+	seen, err := c.Client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Stop()
+	if code := bindByHand(t, c, "by-hand", `,"spec":{"containers":[{"name":"app","image":"evil","env":[{"name":"A","value":"b"}]}]}`); code != 201 {
+		t.Errorf("the answer is %d", code)
+	}
+	e := <-seen.ResultChan()
+	is, ok := e.Object.(*corev1.Pod)
+	if !ok || e.Type != watch.Modified || is.Spec.NodeName != "node-1" {
+		t.Fatalf("the watch said %s of %+v", e.Type, e.Object)
+	}
+	is.Spec.NodeName = ""
+	if !reflect.DeepEqual(before.Spec, is.Spec) {
+		t.Errorf("the binding changed more than the node's name: %+v", is.Spec)
+	}
+	c.WaitPod(ctx, "default", "by-hand", phase(corev1.PodRunning)) // the kubelet saw it
+}
+
+// row: BND-08
+func TestAControllersPodIsBoundByHandAndStaysItsOwn(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	ctx := within(t, 40*time.Second)
+	labels, one := map[string]string{"app": "web"}, int32(1)
+	template := pod("", "anything").Spec
+	template.SchedulerName = "nobody"
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.ReplicaSetSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: template}}}
+	made, err := c.Client.AppsV1().ReplicaSets("default").Create(ctx, set, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	first := (<-w.ResultChan()).Object.(*corev1.Pod)
+	bindByHand(t, c, first.Name, "")
+	p := c.WaitPod(ctx, "default", first.Name, phase(corev1.PodRunning))
+	if owner := metav1.GetControllerOf(p); owner == nil || owner.UID != made.UID {
+		t.Errorf("owned by %+v", owner)
+	}
+	list, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+	if err != nil || len(list.Items) != 1 || list.Items[0].UID != first.UID {
+		t.Errorf("%d Pods, %v", len(list.Items), err)
+	}
+}
+
+// row: FIL-11
+func TestATaintThatExecutesKeepsPodsOutAndSendsThemAway(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	ctx := within(t, 40*time.Second)
+	create(t, c, pod("runs", "anything"))
+	stays := pod("stays", "anything")
+	stays.Spec.Tolerations = []corev1.Toleration{{Key: "out", Operator: corev1.TolerationOpExists}}
+	create(t, c, stays)
+	c.WaitPod(ctx, "default", "runs", phase(corev1.PodRunning))
+	c.WaitPod(ctx, "default", "stays", phase(corev1.PodRunning))
+	patch := `{"spec":{"taints":[{"key":"out","value":"now","effect":"NoExecute"}]}}`
+	if _, err := c.Client.CoreV1().Nodes().Patch(ctx, "node-1", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitPod(ctx, "default", "runs", gone)
+	create(t, c, pod("late", "anything"))
+	c.WaitPod(ctx, "default", "late", func(p *corev1.Pod) bool {
+		return p != nil && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable
+	})
+	if p := c.WaitPod(ctx, "default", "stays", phase(corev1.PodRunning)); p.DeletionTimestamp != nil {
+		t.Error("the Pod that tolerates the taint is sent away")
+	}
+}
