@@ -155,34 +155,34 @@ func (l *life) eventually(what string, f func() error) {
 	}
 }
 
-// compare checks what was seen; events may come a little after the status.
+// compare checks what was seen. Statuses and events come by two watches, either of them first: what the steps waited for in one may not be in the other yet.
 func (l *life) compare(want seen) {
 	l.Helper()
+	l.eventually("what was to be seen", func() error { return l.h.differs(want) })
 	if got := l.h.phases(); want.phases != "" && got != want.phases {
 		l.Errorf("phases %s, want %s", got, want.phases)
 	}
-	last := l.h.last()
+}
+
+// differs names the first thing of the last status or of the events that is otherwise.
+func (h *history) differs(want seen) error {
+	last := h.last()
 	for w := range strings.FieldsSeq(want.conditions) {
 		if have := conditions(last); !slices.Contains(have, w) {
-			l.Errorf("condition %s is missing among %v", w, have)
+			return fmt.Errorf("condition %s is missing among %v", w, have)
 		}
 	}
 	have := states(last)
 	for _, name := range slices.Sorted(maps.Keys(want.states)) {
 		if have[name] != want.states[name] {
-			l.Errorf("container %s: %q, want %q", name, have[name], want.states[name])
+			return fmt.Errorf("container %s: %q, want %q", name, have[name], want.states[name])
 		}
 	}
-	if len(want.events) == 0 {
-		return
-	}
-	l.eventually("events", func() error {
-		have := l.h.reasons()
-		for _, name := range slices.Sorted(maps.Keys(want.events)) {
-			if have[name] != want.events[name] {
-				return fmt.Errorf("container %q: events %q, want %q", name, have[name], want.events[name])
-			}
+	reasons := h.reasons()
+	for _, name := range slices.Sorted(maps.Keys(want.events)) {
+		if reasons[name] != want.events[name] {
+			return fmt.Errorf("container %q: events %q, want %q", name, reasons[name], want.events[name])
 		}
-		return nil
-	})
+	}
+	return nil
 }
