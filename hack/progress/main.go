@@ -1,5 +1,5 @@
 // Command progress reads `go test -json` and prints one line per package as it ends, and the output of what failed.
-// Its argument is when the run began, in seconds since 1970; times are printed from then.
+// Its arguments are when the run began, in seconds since 1970 (times are printed from then), and a file that gets the failed packages, one a line.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,16 +25,21 @@ func main() {
 			start = time.Unix(s, 0)
 		}
 	}
-	if err := run(os.Stdin, os.Stdout, start); err != nil {
+	failed, err := run(os.Stdin, os.Stdout, start)
+	if err == nil && len(os.Args) > 2 {
+		err = os.WriteFile(os.Args[2], []byte(strings.Join(failed, "")), 0o644)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "progress:", err)
 		os.Exit(1)
 	}
 }
 
-func run(in io.Reader, out io.Writer, start time.Time) error {
+// run returns the packages that failed, each with a newline.
+func run(in io.Reader, out io.Writer, start time.Time) (failed []string, err error) {
 	lines := bufio.NewReader(in)
 	said := map[string][]string{} // by package and test; dropped when it passes
-	var passed, failed int        // packages
+	var passed int                // packages
 	tests := map[string]int{}     // by outcome
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -58,7 +64,7 @@ func run(in io.Reader, out io.Writer, start time.Time) error {
 						show(out, said[key])
 					}
 				} else if e.Action == "fail" {
-					failed++
+					failed = append(failed, e.Package+"\n")
 					fmt.Fprintf(out, "%s  FAIL  %s  %.1fs\n", at, e.Package, e.Elapsed)
 					show(out, said[key])
 				} else if e.Action == "pass" {
@@ -69,11 +75,11 @@ func run(in io.Reader, out io.Writer, start time.Time) error {
 			}
 		}
 		if err == io.EOF {
-			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed, failed, tests["pass"], tests["fail"], tests["skip"])
-			return nil
+			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed, len(failed), tests["pass"], tests["fail"], tests["skip"])
+			return failed, nil
 		}
 		if err != nil {
-			return err
+			return failed, err
 		}
 	}
 }
