@@ -7,7 +7,6 @@ package daemonset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -39,7 +38,7 @@ type controller struct {
 	nodes     corelisters.NodeLister
 	pods      cache.SharedIndexInformer
 	revisions cache.SharedIndexInformer
-	expect    *loop.Expectations
+	hands     loop.Hands
 	pauses    *flowcontrol.Backoff
 }
 
@@ -48,7 +47,7 @@ func New(d loop.Deps) loop.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
 		deps: d, sets: apps.DaemonSets().Lister(), nodes: core.Nodes().Lister(), pods: core.Pods().Informer(),
-		revisions: apps.ControllerRevisions().Informer(), expect: loop.NewExpectations(), pauses: flowcontrol.NewBackOff(firstPause, longestPause),
+		revisions: apps.ControllerRevisions().Informer(), hands: loop.Hands{Deps: d, Expect: loop.NewExpectations(), Controller: "daemonset"}, pauses: flowcontrol.NewBackOff(firstPause, longestPause),
 	}
 	loop.IndexByController(c.pods)
 	loop.IndexByController(c.revisions)
@@ -62,7 +61,7 @@ func New(d loop.Deps) loop.Runner {
 
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	c.expect.Note(keys, old, cur)
+	c.hands.Expect.Note(keys, old, cur)
 	p, orphan := loop.Adoptable[*corev1.Pod](cur)
 	if !orphan {
 		return keys
@@ -95,7 +94,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	set, err := c.sets.DaemonSets(ns).Get(name)
 	if apierrors.IsNotFound(err) {
-		c.expect.Forget(key)
+		c.hands.Expect.Forget(key)
 		return 0, nil
 	}
 	if err != nil {
@@ -109,7 +108,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "SelectingAll", "This daemon set is selecting all pods. A non-empty selector is required.")
 		return 0, nil
 	}
-	ready := c.expect.Satisfied(key, time.Now())
+	ready := c.hands.Expect.Satisfied(key, time.Now())
 	owner := loop.Owner{Object: set, Kind: kind, Selector: selector}
 	in := In{Set: set, Now: time.Now()}
 	if in.Nodes, err = c.nodes.List(labels.Everything()); err != nil {
@@ -141,7 +140,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	var failure error
 	var pause time.Duration
 	if ready {
-		pause, failure = c.do(ctx, in, Next(in))
+		pause, failure = c.do(ctx, owner, in, Next(in))
 	}
 	status, again := Status(in, collisions)
 	if pause > 0 && (again == 0 || pause < again) {
@@ -156,8 +155,7 @@ func (c *controller) patchRevision(ctx context.Context, namespace, name string, 
 }
 
 // do carries out the plan; pause says in how long an ended Pod may be replaced that may not be now.
-func (c *controller) do(ctx context.Context, in In, plan Plan) (pause time.Duration, err error) {
-	key := in.Set.Namespace + "/" + in.Set.Name
+func (c *controller) do(ctx context.Context, o loop.Owner, in In, plan Plan) (pause time.Duration, err error) {
 	gone := plan.Delete
 	for _, p := range plan.Ended {
 		if p.Status.Phase == corev1.PodFailed {
@@ -176,61 +174,13 @@ func (c *controller) do(ctx context.Context, in In, plan Plan) (pause time.Durat
 		}
 		gone = append(gone, p)
 	}
-	uids := make([]string, len(gone))
-	for i, p := range gone {
-		uids[i] = string(p.UID)
-	}
-	c.expect.Expect(key, len(plan.Create), uids, time.Now())
+	c.hands.Expect.Expect(o.Key(), len(plan.Create), gone, time.Now())
 	var wg sync.WaitGroup
-	errs := make([]error, len(gone))
-	for i, p := range gone {
-		wg.Go(func() { errs[i] = c.delete(ctx, in.Set, p) })
-	}
-	failed := c.create(ctx, in, plan.Create)
+	var deleted error
+	wg.Go(func() { deleted = c.hands.Delete(ctx, o, gone, "the DaemonSet wants no such Pod on its node") })
+	created := c.hands.Create(ctx, o, len(plan.Create), func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
 	wg.Wait()
-	return pause, errors.Join(append(errs, failed)...)
-}
-
-// create makes Pods in batches of 1, 2, 4, …: a template that the API server refuses fails once, not on every node.
-func (c *controller) create(ctx context.Context, in In, nodes []string) error {
-	key := in.Set.Namespace + "/" + in.Set.Name
-	for batch := 1; len(nodes) > 0; batch *= 2 {
-		now := nodes[:min(batch, len(nodes))]
-		nodes = nodes[len(now):]
-		errs := make([]error, len(now))
-		var wg sync.WaitGroup
-		for i, n := range now {
-			wg.Go(func() {
-				if errs[i] = c.createOne(ctx, in, n); errs[i] != nil {
-					c.expect.Created(key, 1)
-				}
-			})
-		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			c.expect.Created(key, len(nodes))
-			for _, e := range errs {
-				if apierrors.HasStatusCause(e, corev1.NamespaceTerminatingCause) {
-					return nil
-				}
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *controller) createOne(ctx context.Context, in In, node string) error {
-	p := Pod(in.Set, node, in.Hash)
-	made, err := c.deps.Client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-	if err != nil {
-		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			c.deps.Recorder.Eventf(in.Set, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
-		}
-		return fmt.Errorf("creating the Pod of node %s: %w", node, err)
-	}
-	c.deps.Recorder.Eventf(in.Set, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v", made.Name)
-	return nil
+	return pause, errors.Join(deleted, created)
 }
 
 // Pod makes the Pod of a node: the scheduler may place it there only.
@@ -263,20 +213,6 @@ func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
 		MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 	}}}
 	return p
-}
-
-func (c *controller) delete(ctx context.Context, set *appsv1.DaemonSet, p *corev1.Pod) error {
-	err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
-	if err == nil {
-		c.deps.Recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", p.Name)
-		return nil
-	}
-	c.expect.Deleted(set.Namespace+"/"+set.Name, string(p.UID))
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	c.deps.Recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
-	return err
 }
 
 // forget deletes revisions beyond the limit that no Pod is of.

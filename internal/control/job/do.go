@@ -26,17 +26,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/loop"
-	"github.com/gantry-project/gantry/internal/journal"
 )
 
 var kind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 type controller struct {
-	deps   loop.Deps
-	jobs   batchlisters.JobLister
-	pods   cache.SharedIndexInformer
-	expect *loop.Expectations
-	queue  *loop.Queue
+	deps  loop.Deps
+	jobs  batchlisters.JobLister
+	pods  cache.SharedIndexInformer
+	hands loop.Hands
+	queue *loop.Queue
 
 	mu     sync.Mutex
 	failed map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
@@ -47,7 +46,7 @@ type controller struct {
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
-	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, expect: loop.NewExpectations(), failed: map[string]time.Time{}, freed: map[types.UID]bool{}, wrote: map[types.UID]string{}}
+	c := &controller{deps: d, jobs: jobs.Lister(), pods: pods, hands: loop.Hands{Deps: d, Expect: loop.NewExpectations(), Controller: "job"}, failed: map[string]time.Time{}, freed: map[types.UID]bool{}, wrote: map[types.UID]string{}}
 	loop.IndexByController(pods)
 	c.queue = loop.NewQueue("job", 5, c.sync)
 	c.queue.Watch(jobs.Informer(), c.jobChanged)
@@ -109,7 +108,7 @@ func (c *controller) catchesUp(j *batchv1.Job) bool {
 // podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as somebody may wait for the sum.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := loop.OwnerKeys(kind.Kind)(old, cur)
-	c.expect.Note(keys, old, cur)
+	c.hands.Expect.Note(keys, old, cur)
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
 	if was != nil && (is == nil || !tracked(is)) {
@@ -130,7 +129,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	j, err := c.jobs.Jobs(ns).Get(name)
 	if apierrors.IsNotFound(err) {
-		c.expect.Forget(key)
+		c.hands.Expect.Forget(key)
 		c.remember(key, time.Time{})
 		return 0, c.freeOrphans(ctx, ns)
 	}
@@ -144,7 +143,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if c.behind(j) {
 		return 0, nil // its change comes and is looked at
 	}
-	settled := c.expect.Satisfied(key, time.Now())
+	settled := c.hands.Expect.Satisfied(key, time.Now())
 	owner := loop.Owner{Object: j, Kind: kind, Selector: selector}
 	pods, err := loop.Claim[*corev1.Pod](ctx, owner, c.pods, c.deps.PatchPod)
 	if err != nil {
@@ -205,7 +204,10 @@ func (c *controller) freeOrphans(ctx context.Context, ns string) error {
 
 func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
 	j := o.Object.(*batchv1.Job)
-	errCreate := c.create(ctx, o, p.Create)
+	if len(p.Create) > 0 {
+		c.hands.Expect.Expect(o.Key(), len(p.Create), nil, time.Now())
+	}
+	errCreate := c.hands.Create(ctx, o, len(p.Create), func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
 	if errCreate == nil {
 		p.Status.Active += int32(len(p.Create))
 	}
@@ -213,7 +215,10 @@ func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
 	if err := c.writeStatus(ctx, j, p); err != nil {
 		return errors.Join(errCreate, err)
 	}
-	errDelete := c.delete(ctx, o, p.Delete)
+	if len(p.Delete) > 0 {
+		c.hands.Expect.Expect(o.Key(), 0, p.Delete, time.Now())
+	}
+	errDelete := c.hands.Delete(ctx, o, p.Delete, "Job "+j.Name+" needs it no more")
 	for _, pod := range p.Release {
 		if err := c.release(ctx, pod); err != nil {
 			return err
@@ -268,48 +273,6 @@ func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-func (c *controller) create(ctx context.Context, o loop.Owner, births []Birth) error {
-	if len(births) == 0 {
-		return nil
-	}
-	j, key := o.Object.(*batchv1.Job), o.Key()
-	c.expect.Expect(key, len(births), nil, time.Now())
-	for batch := 1; len(births) > 0; batch *= 2 {
-		n := min(batch, len(births))
-		errs := make([]error, n)
-		var wg sync.WaitGroup
-		for i, b := range births[:n] {
-			wg.Go(func() { errs[i] = c.createOne(ctx, o, j, b) })
-		}
-		wg.Wait()
-		births = births[n:]
-		if err := errors.Join(errs...); err != nil {
-			for _, e := range errs {
-				if e != nil {
-					c.expect.Created(key, 1)
-				}
-			}
-			c.expect.Created(key, len(births))
-			if apierrors.HasStatusCause(errs[0], corev1.NamespaceTerminatingCause) {
-				return nil
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *controller) createOne(ctx context.Context, o loop.Owner, j *batchv1.Job, b Birth) error {
-	made, err := c.deps.Client.CoreV1().Pods(j.Namespace).Create(ctx, podOf(o, j, b), metav1.CreateOptions{})
-	if err != nil {
-		c.deps.Recorder.Eventf(j, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
-		return err
-	}
-	c.deps.Recorder.Eventf(j, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v", made.Name)
-	c.deps.Journal.Put(journal.Ref{Namespace: made.Namespace, Name: made.Name, UID: string(made.UID)}, journal.Acted{Controller: "job", Action: "created the Pod", Message: "for " + j.Name})
-	return nil
-}
-
 // podOf makes a Job's Pod: held by the tracking finalizer, and told its index by annotation, label, host name and environment.
 func podOf(o loop.Owner, j *batchv1.Job, b Birth) *corev1.Pod {
 	p := loop.PodFromTemplate(&j.Spec.Template, o)
@@ -336,31 +299,4 @@ func podOf(o loop.Owner, j *batchv1.Job, b Birth) *corev1.Pod {
 		}
 	}
 	return p
-}
-
-func (c *controller) delete(ctx context.Context, o loop.Owner, pods []*corev1.Pod) error {
-	if len(pods) == 0 {
-		return nil
-	}
-	j, key := o.Object.(*batchv1.Job), o.Key()
-	uids := make([]string, len(pods))
-	for i, p := range pods {
-		uids[i] = string(p.UID)
-	}
-	c.expect.Expect(key, 0, uids, time.Now())
-	var errs []error
-	for _, p := range pods {
-		err := c.deps.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
-		switch err {
-		case nil:
-			c.deps.Recorder.Eventf(j, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", p.Name)
-			c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "job", Action: "deletes the Pod", Message: "Job " + j.Name + " needs it no more"})
-		default:
-			c.expect.Deleted(key, string(p.UID))
-			if loop.IgnoreGone(err) != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ type Expectations struct {
 
 type expectation struct {
 	creations int
-	deletions map[string]bool // by UID or key of the object
+	deletions map[string]bool // by UID
 	since     time.Time
 }
 
@@ -34,13 +34,13 @@ func (e *Expectations) Satisfied(key string, now time.Time) bool {
 	return x == nil || x.creations <= 0 && len(x.deletions) == 0 || now.Sub(x.since) > expectTimeout
 }
 
-// Expect begins a new set of n creations and the named deletions.
-func (e *Expectations) Expect(key string, creations int, deletions []string, now time.Time) {
+// Expect begins a new set of creations and deletions.
+func (e *Expectations) Expect(key string, creations int, deletions []*corev1.Pod, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := &expectation{creations: creations, deletions: map[string]bool{}, since: now}
-	for _, d := range deletions {
-		x.deletions[d] = true
+	for _, p := range deletions {
+		x.deletions[string(p.UID)] = true
 	}
 	e.set[key] = x
 }

@@ -150,11 +150,7 @@ func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1
 	}
 	var errs []error
 	gone := append(append(append([]*corev1.Pod{}, plan.Recreate...), plan.Leave...), plan.Replace...)
-	uids := make([]string, len(gone))
-	for i, p := range gone {
-		uids[i] = string(p.UID)
-	}
-	c.expect.Expect(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), uids, time.Now())
+	c.expect.Expect(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), gone, time.Now())
 	for _, s := range plan.Create {
 		errs = append(errs, c.create(ctx, in.Set, revisions[s.Revision], s))
 	}
