@@ -53,8 +53,8 @@ func (c *controller) sync(ctx context.Context, signer string) (time.Duration, er
 	p := Decide(signer, string(c.deps.RootCA), have)
 	api := c.deps.Client.CertificatesV1().ClusterTrustBundles()
 	if p.Create != nil {
-		if _, err := api.Create(ctx, p.Create, metav1.CreateOptions{}); err != nil {
-			return 0, err // one that the cache does not show yet will be told of by the watch
+		if _, err := api.Create(ctx, p.Create, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return 0, err // of one that is there already the watch will tell
 		}
 	}
 	if p.Update != nil {
