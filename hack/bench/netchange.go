@@ -45,7 +45,7 @@ func (b *bench) changes(ctx context.Context) error {
 		How: fmt.Sprintf("`gantry proxy` as a process of its own beside `gantry server`; Services with five endpoints each. A change takes or gives one Service an endpoint; its time runs from the client's call that "+
 			"writes the slice to the kernel's notice of the new rules, so the API server's share is in it (%d changes, one after the other, 60 ms apart: the proxy lets 50 ms pass between two looks). "+
 			"*From nothing* is a start without tables, *again* one that finds them as they should be: from exec to the health server's first yes, with the processor time of the proxy and of the nft programs it runs.", b.times(200)),
-		Head: []string{"Services", "change p50, ms", "p99, ms", "CPU of one, ms", "from nothing, ms", "CPU, ms", "again, ms", "CPU, ms", "RSS, MiB", "at rest, % of a core"},
+		Head: []string{"Services", "change p50, ms", "p99, ms", "CPU of one, ms", "from nothing, ms", "CPU, ms", "again, ms", "CPU, ms", "RSS, MiB", "anonymous, MiB", "at rest, % of a core"},
 		Rows: rows, Budget: "change p50 ≤ 10 ms and p99 ≤ 50 ms with 10,000 Services; RSS ≤ 150 MiB with 10,000; nothing at rest",
 	})
 	return nil
@@ -92,7 +92,7 @@ func (p *proxied) begin(ctx context.Context) (err error) {
 	if p.client, err = connect(starting, i); err != nil {
 		return err
 	}
-	p.table, err = wire.Open(rules.IPv4, "gantry_proxy_"+dirs.ID(p.dir), rules.Table(rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}))
+	p.table, err = wire.Open(new(wire.Line), rules.IPv4, "gantry_proxy_"+dirs.ID(p.dir), rules.Table(rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}))
 	return err
 }
 
@@ -172,7 +172,7 @@ func (p *proxied) at(ctx context.Context, n int) ([]string, error) {
 	p.end(p.proxy)
 	again, cpuAgain, err := p.start(ctx)
 	p.end(p.proxy)
-	return []string{fmt.Sprint(n), ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), ms(cpuOne), ms(nothing), ms(cpuNothing), ms(again), ms(cpuAgain), mib(u.rss),
+	return []string{fmt.Sprint(n), ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), ms(cpuOne), ms(nothing), ms(cpuNothing), ms(again), ms(cpuAgain), mib(u.rss), mib(u.anon),
 		fmt.Sprintf("%.2f", float64(rest)/float64(window)*100)}, err
 }
 

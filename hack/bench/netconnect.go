@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/proxy/kernel"
+	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -58,7 +59,7 @@ func (b *bench) connections(ctx context.Context) error {
 	var table *kernel.Table
 	settings := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"}}
 	if err := node.Do(func(ns.NetNS) (err error) {
-		table, err = kernel.Open(rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
+		table, err = kernel.Open(new(wire.Line), rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
 		return err
 	}); err != nil {
 		return err

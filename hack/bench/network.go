@@ -14,16 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network measures Services and the Pod network: changes of endpoints, connections through Services, conversations to forget, Pods to attach.
-func (b *bench) network(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{b.changes, b.connections, b.attachments} {
-		if err := part(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // spaces makes network namespaces and takes them away.
 type spaces struct {
 	dir string

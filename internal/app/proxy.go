@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy"
 	"github.com/gantry-project/gantry/internal/proxy/config"
 	"github.com/gantry-project/gantry/internal/proxy/kernel"
+	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -74,9 +75,10 @@ func proxyFamilies() []rules.Family {
 // proxyTables opens the tables of an instance for each family.
 func proxyTables(id string, settings func(rules.Family) rules.Settings) ([]proxy.Table, error) {
 	var out []proxy.Table
+	line := new(wire.Line)
 	for _, f := range proxyFamilies() {
 		s := settings(f)
-		t, err := kernel.Open(f, proxyTable(id), rules.Table(s))
+		t, err := kernel.Open(line, f, proxyTable(id), rules.Table(s))
 		if err != nil {
 			return nil, withFix(err, "install nftables 1.0.1 or newer (Debian: apt-get install nftables) and run as root")
 		}
@@ -145,7 +147,7 @@ func (u *upCommand) proxy(ctx context.Context, c cluster) error {
 		return err
 	}
 	o := proxy.Options{Client: client, Node: u.nodeName, Tables: tables, Journal: c.log.Speaker("proxy", u.nodeName),
-		Full: loaded.NFTables.SyncPeriod.Duration, MinSync: loaded.NFTables.MinSyncPeriod.Duration}
+		Full: loaded.NFTables.SyncPeriod.Duration, MinSync: loaded.NFTables.MinSyncPeriod.Duration, Profiling: loaded.EnableProfiling}
 	if err := u.node.proxy.listen(&o); err != nil {
 		return err
 	}
@@ -268,7 +270,7 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 		return err
 	}
 	defer stop()
-	o := proxy.Options{Client: client, Node: p.node, Tables: tables, Journal: sink, Full: loaded.NFTables.SyncPeriod.Duration, MinSync: loaded.NFTables.MinSyncPeriod.Duration}
+	o := proxy.Options{Client: client, Node: p.node, Tables: tables, Journal: sink, Full: loaded.NFTables.SyncPeriod.Duration, MinSync: loaded.NFTables.MinSyncPeriod.Duration, Profiling: loaded.EnableProfiling}
 	if err := p.listen(&o); err != nil {
 		return err
 	}

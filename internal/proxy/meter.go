@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,6 +120,12 @@ func (p *Proxy) serve(ctx context.Context) (stop func()) {
 	metrics.Handle("/metrics", promhttp.HandlerFor(p.meter.registry, promhttp.HandlerOpts{}))
 	metrics.HandleFunc("/healthz", p.health.healthz)
 	metrics.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("nftables")) })
+	if p.o.Profiling {
+		metrics.HandleFunc("/debug/pprof/", pprof.Index)
+		metrics.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		metrics.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		metrics.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	var servers []*http.Server
 	for _, s := range []struct {
 		l net.Listener

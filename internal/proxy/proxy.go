@@ -26,6 +26,8 @@ type Options struct {
 	Full, MinSync time.Duration
 	// Healthz and Metrics are served there; nil: nowhere.
 	Healthz, Metrics net.Listener
+	// Profiling serves profiles beside the metrics, under /debug/pprof.
+	Profiling bool
 	// HealthChecks opens the port of a Service's health check; nil: on all addresses.
 	HealthChecks func(port uint16) (net.Listener, error)
 	Journal      journal.Sink

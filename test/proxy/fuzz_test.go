@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/proxy/kernel"
+	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -189,7 +190,7 @@ func TestAnyServicesAgainstTheKernel(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			wired, err := kernel.Open(f, otherTable, rules.Table(s))
+			wired, err := kernel.Open(new(wire.Line), f, otherTable, rules.Table(s))
 			if err != nil {
 				return err
 			}

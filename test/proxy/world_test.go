@@ -27,6 +27,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/proxy"
 	"github.com/gantry-project/gantry/internal/proxy/kernel"
+	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -211,15 +212,26 @@ func (w *world) dropped(from ns.NetNS, addr string) {
 	}
 }
 
-// table opens the proxy's table in the node's namespace.
+// table opens the proxy's table of the world's family in the node's namespace.
 func (w *world) table() proxy.Table {
 	w.t.Helper()
-	var t *kernel.Table
-	must(w.t, w.node.Do(func(ns.NetNS) (err error) {
-		t, err = kernel.Open(w.settings.Family, tableName, rules.Table(w.settings))
-		return err
-	}))
-	return proxy.Table{Settings: w.settings, Kernel: t}
+	return w.tables(w.settings.Family)[0]
+}
+
+// tables opens the proxy's tables of families, on one line as the command has them.
+func (w *world) tables(families ...rules.Family) (out []proxy.Table) {
+	w.t.Helper()
+	line := new(wire.Line)
+	for _, f := range families {
+		s := w.settings
+		s.Family = f
+		must(w.t, w.node.Do(func(ns.NetNS) error {
+			t, err := kernel.Open(line, f, tableName, rules.Table(s))
+			out = append(out, proxy.Table{Settings: s, Kernel: t})
+			return err
+		}))
+	}
+	return out
 }
 
 // run starts a proxy on the node and waits until the kernel has everything; stop ends it.

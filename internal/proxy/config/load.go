@@ -22,7 +22,7 @@ const version, kind = "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguratio
 var effective = []string{
 	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress", "bindAddressHardFail",
 	"mode", "nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod",
-	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR", "nodePortAddresses",
+	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR", "nodePortAddresses", "enableProfiling",
 }
 
 // Loaded is a configuration with what to tell of it.

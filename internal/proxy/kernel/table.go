@@ -35,14 +35,14 @@ type Ways struct{ Netlink, Program int }
 // Ways is how many transactions went which way since the table was opened.
 func (t *Table) Ways() Ways { return t.ways }
 
-// Open prepares the table of that family and name; nothing changes in the kernel yet. It fails when the nft program is missing or too old.
-func Open(family rules.Family, name string, frame rules.Frame) (*Table, error) {
+// Open prepares the table of that family and name, which shares its line with others; nothing changes in the kernel yet. It fails when the nft program is missing or too old.
+func Open(line *wire.Line, family rules.Family, name string, frame rules.Frame) (*Table, error) {
 	nft, err := knftables.New(knftables.Family(family), name, knftables.UseNetlink)
 	if err != nil {
 		return nil, fmt.Errorf("nftables, family %s: %w", family, err)
 	}
 	t := With(nft, frame)
-	if t.wire, err = wire.Open(family, name, frame); err != nil {
+	if t.wire, err = wire.Open(line, family, name, frame); err != nil {
 		return nil, fmt.Errorf("netlink, family %s: %w", family, err)
 	}
 	return t, nil
@@ -51,7 +51,7 @@ func Open(family rules.Family, name string, frame rules.Frame) (*Table, error) {
 // With uses an interface of the caller's, such as knftables' fake, for everything.
 func With(nft knftables.Interface, frame rules.Frame) *Table { return &Table{nft: nft, frame: frame} }
 
-// Close lets go of the sockets; what is in the kernel stays.
+// Close lets go of the line's socket; what is in the kernel stays.
 func (t *Table) Close() {
 	if t.wire != nil {
 		t.wire.Close()

@@ -15,26 +15,32 @@ import (
 // patience is how long an answer of the kernel may take; it answers before a send returns, so that nothing is lost unless memory is short.
 const patience = 5 * time.Second
 
-// Table is one table, seen over netlink. Methods may be called by one goroutine at a time, but for Listen's.
-type Table struct {
-	family rules.Family
-	name   string
-	sets   map[string]kind // of the frame, by name
-
+// Line is a way to the kernel that tables share: one socket for requests and one to hear by, so that what one of them does is no news to any of
+// them and cannot drown what others do. The zero value is ready. Requests of all its tables may be made by one goroutine at a time.
+type Line struct {
 	nl   *netlink.Conn // nil: to be opened
 	room int           // of nl, for one batch, in bytes
 	// bytes is room for batches, of which there is one at a time; sequence is the next one's number.
 	bytes    []byte
 	sequence uint32
 
-	mu   sync.Mutex
-	ears *netlink.Conn // nil: nobody listens
-	own  uint32        // nl's port: what it does is not reported
+	mu        sync.Mutex
+	ears      *netlink.Conn // nil: nobody listens
+	own       uint32        // nl's port: what it does is not reported
+	listeners map[*Table]*listener
+}
+
+// Table is one table, seen over netlink.
+type Table struct {
+	*Line
+	family rules.Family
+	name   string
+	sets   map[string]kind // of the frame, by name
 }
 
 // Open prepares a table; nothing is asked of the kernel. The network namespace is that of the thread of each later call's first need.
-func Open(family rules.Family, name string, frame rules.Frame) (*Table, error) {
-	t := &Table{family: family, name: name, sets: map[string]kind{}}
+func Open(line *Line, family rules.Family, name string, frame rules.Frame) (*Table, error) {
+	t := &Table{Line: line, family: family, name: name, sets: map[string]kind{}}
 	for _, d := range frame.Defs {
 		k, err := kindOf(d)
 		if err != nil {
@@ -45,11 +51,11 @@ func Open(family rules.Family, name string, frame rules.Frame) (*Table, error) {
 	return t, nil
 }
 
-// Close lets go of the sockets; the table may be used again.
-func (t *Table) Close() {
-	if t.nl != nil {
-		_ = t.nl.Close()
-		t.nl = nil
+// Close lets go of the socket for requests; the next request opens it anew.
+func (l *Line) Close() {
+	if l.nl != nil {
+		_ = l.nl.Close()
+		l.nl = nil
 	}
 }
 
@@ -62,27 +68,27 @@ func (t *Table) byteFamily() byte {
 }
 
 // open gives the socket for requests.
-func (t *Table) open() (*netlink.Conn, error) {
-	if t.nl != nil {
-		return t.nl, nil
+func (l *Line) open() (*netlink.Conn, error) {
+	if l.nl != nil {
+		return l.nl, nil
 	}
 	nl, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
 	}
-	t.nl, t.room = nl, 0
-	t.mu.Lock()
-	t.own = nl.PID()
-	if t.ears != nil {
-		err = t.deafen()
+	l.nl, l.room = nl, 0
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own = nl.PID()
+	if l.ears != nil {
+		err = deafen(l.ears, l.own)
 	}
-	t.mu.Unlock()
 	return nl, err
 }
 
 // fail drops the socket: answers that nobody read must not be taken for those of the next request.
-func (t *Table) fail(err error) error {
-	t.Close()
+func (l *Line) fail(err error) error {
+	l.Close()
 	var op *netlink.OpError
 	if errors.As(err, &op) && op.Message != "" {
 		return fmt.Errorf("%w: %s", op.Err, op.Message)

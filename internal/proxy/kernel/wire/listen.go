@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/net/bpf"
@@ -22,109 +24,165 @@ type Heard struct {
 	Ended error
 }
 
-// Listen tells of changes of the table that did not come by Send, until ctx ends. Nothing wakes it for what Send does; other tables' changes
+// Listen tells of changes of the table that did not come by its line, until ctx ends. Nothing wakes it for what the line sends; other tables' changes
 // cost a look at their names.
 func (t *Table) Listen(ctx context.Context, tell func(Heard)) error {
-	ears, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
-	if err != nil {
-		return fmt.Errorf("netlink: %w", err)
+	l := t.Line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ears == nil {
+		ears, err := l.prick()
+		if err != nil {
+			return err
+		}
+		l.ears, l.listeners = ears, map[*Table]*listener{}
+		go l.hear(ears)
 	}
-	t.mu.Lock()
-	t.ears = ears
-	err = t.deafen()
-	t.mu.Unlock()
-	if err == nil {
-		err = ears.JoinGroup(unix.NFNLGRP_NFTABLES)
-	}
-	if err != nil {
-		t.forget(ears)
-		return fmt.Errorf("hear of changes of rules: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = ears.Close() })
-	go func() {
-		defer stop()
-		defer t.forget(ears)
-		t.hear(ctx, ears, tell)
-	}()
+	one := &listener{tell}
+	l.listeners[t] = one
+	context.AfterFunc(ctx, func() { l.forget(t, one) })
 	return nil
 }
 
-// forget lets go of a listening socket: later requests are not to be kept from it.
-func (t *Table) forget(ears *netlink.Conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_ = ears.Close() // closed already where ctx has ended: a second time does no harm
-	if t.ears == ears {
-		t.ears = nil
+// listener is who is told of a table.
+type listener struct{ tell func(Heard) }
+
+// prick opens a socket that hears of rules. The lock is held.
+func (l *Line) prick() (*netlink.Conn, error) {
+	ears, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return nil, fmt.Errorf("netlink: %w", err)
+	}
+	if err = deafen(ears, l.own); err == nil {
+		err = ears.JoinGroup(unix.NFNLGRP_NFTABLES)
+	}
+	if err != nil {
+		_ = ears.Close()
+		return nil, fmt.Errorf("hear of changes of rules: %w", err)
+	}
+	return ears, nil
+}
+
+// forget tells a table nothing more; the last one closes the ears.
+func (l *Line) forget(t *Table, one *listener) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listeners[t] != one {
+		return // somebody listens anew
+	}
+	if delete(l.listeners, t); len(l.listeners) == 0 {
+		l.close()
 	}
 }
 
-// deafen drops, in the kernel, what is told of the table's own socket. The lock is held.
-func (t *Table) deafen() error {
+// close lets go of the listening socket. The lock is held.
+func (l *Line) close() {
+	if l.ears != nil {
+		_ = l.ears.Close()
+		l.ears = nil
+	}
+}
+
+// deafen drops, in the kernel, what is told of a socket: before it could fill the ears' room.
+func deafen(ears *netlink.Conn, own uint32) error {
 	const port = 12 // of the message that tells: nlmsg_pid
 	filter, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: port, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: swap(t.own), SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: swap(own), SkipTrue: 1},
 		bpf.RetConstant{Val: 1 << 18},
 		bpf.RetConstant{Val: 0},
 	})
 	if err != nil {
 		return err
 	}
-	return t.ears.SetBPF(filter)
+	return ears.SetBPF(filter)
 }
 
-// hear gathers what a transaction changes until the message that ends it.
-func (t *Table) hear(ctx context.Context, ears *netlink.Conn, tell func(Heard)) {
-	var h Heard
+// hear gathers what a transaction changes until the message that ends it, for as long as somebody listens.
+func (l *Line) hear(ears *netlink.Conn) {
+	heard := map[*Table]*Heard{}
 	for {
 		got, err := ears.Receive()
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			if !errors.Is(err, unix.ENOBUFS) {
-				tell(Heard{Lost: true, Ended: fmt.Errorf("hear of changes of rules: %w", err)}) // what came meanwhile is unknown
-				return
-			}
-			h.Lost = true
-			tell(h)
-			h = Heard{}
+		if errors.Is(err, unix.ENOBUFS) { // of whom it told is lost too
+			l.tellAll(ears, Heard{Lost: true})
+			clear(heard)
 			continue
 		}
+		if err != nil {
+			l.tellAll(ears, Heard{Lost: true, Ended: fmt.Errorf("hear of changes of rules: %w", err)}) // what came meanwhile is unknown
+			l.end(ears)
+			return
+		}
 		for _, m := range got {
-			if m.Header.Type == netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN) {
-				if h.Lost || len(h.Chains)+len(h.Sets) > 0 {
-					h.Generation = number0(find(attributes(m), unix.NFTA_GEN_ID))
-					tell(h)
-				}
-				h = Heard{}
+			if m.Header.Type != netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN) {
+				l.note(m, heard)
 				continue
 			}
-			t.note(m, &h)
+			for t, h := range heard {
+				h.Generation = number0(find(attributes(m), unix.NFTA_GEN_ID))
+				l.tell(ears, t, *h)
+			}
+			clear(heard)
 		}
 	}
 }
 
-// note adds what one message tells.
-func (t *Table) note(m netlink.Message, h *Heard) {
-	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < 4 || m.Data[0] != t.byteFamily() {
+// end is the end of listening at a socket.
+func (l *Line) end(ears *netlink.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ears == ears {
+		l.close()
+	}
+}
+
+// tell tells one table, if it listens at this socket still.
+func (l *Line) tell(ears *netlink.Conn, t *Table, h Heard) {
+	l.mu.Lock()
+	one, open := l.listeners[t], l.ears == ears
+	l.mu.Unlock()
+	if open && one != nil {
+		one.tell(h)
+	}
+}
+
+func (l *Line) tellAll(ears *netlink.Conn, h Heard) {
+	for _, t := range l.listening() {
+		l.tell(ears, t, h)
+	}
+}
+
+func (l *Line) listening() []*Table {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.listeners))
+}
+
+// note adds what one message tells to what was heard of its table.
+func (l *Line) note(m netlink.Message, heard map[*Table]*Heard) {
+	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < 4 {
 		return
 	}
 	a := attributes(m)
 	const table, set = 1, 2 // every kind of message has the table's name in its first attribute; sets and elements have the set's in the second
-	if string0(find(a, table)) != t.name {
-		return
-	}
-	switch m.Header.Type & 0xff {
-	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE:
-		h.Lost = true
-	case unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN:
-		h.Chains = append(h.Chains, string0(find(a, unix.NFTA_CHAIN_NAME)))
-	case unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
-		h.Chains = append(h.Chains, string0(find(a, unix.NFTA_RULE_CHAIN)))
-	default:
-		h.Sets = append(h.Sets, string0(find(a, set)))
+	for _, t := range l.listening() {
+		if m.Data[0] != t.byteFamily() || string0(find(a, table)) != t.name {
+			continue
+		}
+		if heard[t] == nil {
+			heard[t] = &Heard{}
+		}
+		h := heard[t]
+		switch m.Header.Type & 0xff {
+		case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE:
+			h.Lost = true
+		case unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN:
+			h.Chains = append(h.Chains, string0(find(a, unix.NFTA_CHAIN_NAME)))
+		case unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
+			h.Chains = append(h.Chains, string0(find(a, unix.NFTA_RULE_CHAIN)))
+		default:
+			h.Sets = append(h.Sets, string0(find(a, set)))
+		}
 	}
 }
 

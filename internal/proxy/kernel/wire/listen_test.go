@@ -1,13 +1,96 @@
 package wire
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/containernetworking/plugins/pkg/testutils"
 	"github.com/mdlayher/netlink"
 	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
+
+// What one family's table does is no news to the other's on the same line, and cannot drown what others do: with hardly any room to hear in, what is heard
+// first after a large batch is the change that somebody else makes. On a line of its own the batch is too much, and only that is told.
+func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
+	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
+		t.Skip("needs root: makes a network namespace")
+	}
+	space, err := testutils.NewNS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = space.Close(); _ = testutils.UnmountNS(space) }()
+	inside := func(f func() error) {
+		t.Helper()
+		if err := space.Do(func(ns.NetNS) error { return f() }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nft := func(script string) {
+		t.Helper()
+		inside(func() error {
+			if out, err := exec.Command("nft", script).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w %s", script, err, out)
+			}
+			return nil
+		})
+	}
+	nft("add table ip t; add set ip t ips { type ipv4_addr; }; add table ip6 t; add set ip6 t ips { type ipv6_addr; }")
+	var many []rules.Op
+	for i, ip := 0, netip.MustParseAddr("10.0.0.1"); i < 2000; i, ip = i+1, ip.Next() {
+		many = append(many, rules.Op{Verb: rules.AddElement, Name: "ips", Key: ip.String()})
+	}
+	for name, shared := range map[string]bool{"one line": true, "a line each": false} {
+		line, other := new(Line), new(Line)
+		if shared {
+			other = line
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan Heard, 100)
+		inside(func() error {
+			four, err := Open(line, rules.IPv4, "t", rules.Frame{Defs: []rules.Def{{Name: "ips", Type: "ipv4_addr"}}})
+			if err != nil {
+				return err
+			}
+			six, err := Open(other, rules.IPv6, "t", rules.Frame{Defs: []rules.Def{{Name: "ips", Type: "ipv6_addr"}}})
+			if err != nil {
+				return err
+			}
+			if err := six.Listen(ctx, func(h Heard) { told <- h }); err != nil {
+				return err
+			}
+			if err := other.ears.SetReadBuffer(1); err != nil { // the kernel's least
+				return err
+			}
+			return four.Send(many)
+		})
+		if shared {
+			nft("add element ip6 t ips { fd00::1 }")
+		}
+		select {
+		case h := <-told:
+			if h.Lost == shared || shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
+				t.Errorf("%s: heard %+v", name, h)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: nothing is heard", name)
+		}
+		cancel()
+		line.Close()
+		nft("flush set ip t ips; flush set ip6 t ips")
+	}
+}
 
 // An overflow is told, and hearing goes on; another error is told as the end.
 func TestAnEndOfListeningIsTold(t *testing.T) {
@@ -19,7 +102,9 @@ func TestAnEndOfListeningIsTold(t *testing.T) {
 	})
 	defer ears.Close()
 	var told []Heard
-	(&Table{name: "t"}).hear(t.Context(), ears, func(h Heard) { told = append(told, h) })
+	line := &Line{ears: ears}
+	line.listeners = map[*Table]*listener{{Line: line, name: "t"}: {func(h Heard) { told = append(told, h) }}}
+	line.hear(ears)
 	if len(told) != 2 || !told[0].Lost || told[0].Ended != nil || !told[1].Lost || !errors.Is(told[1].Ended, unix.EPERM) {
 		t.Errorf("told %+v", told)
 	}
