@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Collision says that another template has the same hash: the count of collisions is to be raised, and the next look tries again.
@@ -42,4 +43,14 @@ func Keep(ctx context.Context, client typedappsv1.ControllerRevisionInterface, o
 		return there, nil // the cache was behind
 	}
 	return nil, Collision{r.Name}
+}
+
+// Trim deletes revisions beyond the limit (10 where the owner gives none) that are not in use, by their names. An error is the API's.
+func Trim(ctx context.Context, client typedappsv1.ControllerRevisionInterface, have []*appsv1.ControllerRevision, inUse map[string]bool, limit *int32) error {
+	for _, r := range Excess(have, inUse, int(ptr.Deref(limit, 10))) {
+		if err := client.Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }

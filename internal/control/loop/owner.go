@@ -138,6 +138,12 @@ func (d Deps) PatchPod(ctx context.Context, namespace, name string, patch []byte
 	return err
 }
 
+// PatchRevision is the Patch of ControllerRevisions.
+func (d Deps) PatchRevision(ctx context.Context, namespace, name string, patch []byte) error {
+	_, err := d.Client.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
 // PodFromTemplate makes the Pod a controller creates: template, generated name, owner.
 func PodFromTemplate(t *corev1.PodTemplateSpec, o Owner) *corev1.Pod {
 	pod := &corev1.Pod{Spec: *t.Spec.DeepCopy()}

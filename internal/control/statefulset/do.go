@@ -17,10 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/control/history"
 	"github.com/gantry-project/gantry/internal/control/loop"
@@ -91,14 +91,11 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	have, err := loop.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.patchRevision)
+	have, err := loop.Claim[*appsv1.ControllerRevision](ctx, owner, c.revisions, c.deps.PatchRevision)
 	if err != nil {
 		return 0, err
 	}
-	collisions := int32(0)
-	if n := set.Status.CollisionCount; n != nil {
-		collisions = *n
-	}
+	collisions := ptr.Deref(set.Status.CollisionCount, 0)
 	update, err := history.Keep(ctx, c.deps.Client.AppsV1().ControllerRevisions(ns), history.Owner{Object: set, Kind: kind, Template: &set.Spec.Template, Collisions: collisions}, have)
 	if collision := (history.Collision{}); errors.As(err, &collision) {
 		status := *set.Status.DeepCopy()
@@ -133,11 +130,6 @@ func (c *controller) claimPods(ctx context.Context, o loop.Owner, set *appsv1.St
 		return c.deps.PatchPod(ctx, namespace, name, body)
 	}
 	return loop.Claim[*corev1.Pod](ctx, o, c.pods, patch)
-}
-
-func (c *controller) patchRevision(ctx context.Context, namespace, name string, patch []byte) error {
-	_, err := c.deps.Client.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	return err
 }
 
 // do carries out the plan.
@@ -216,17 +208,7 @@ func (c *controller) forget(ctx context.Context, in In, have []*appsv1.Controlle
 	for _, p := range in.Pods {
 		inUse[Revision(p)] = true
 	}
-	limit := 10
-	if n := in.Set.Spec.RevisionHistoryLimit; n != nil {
-		limit = int(*n)
-	}
-	for _, r := range history.Excess(have, inUse, limit) {
-		err := c.deps.Client.AppsV1().ControllerRevisions(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{})
-		if loop.IgnoreGone(err) != nil {
-			return err
-		}
-	}
-	return nil
+	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), have, inUse, in.Set.Spec.RevisionHistoryLimit)
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s appsv1.StatefulSetStatus) error {
