@@ -1,6 +1,8 @@
 package autoscaling
 
 import (
+	"slices"
+
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 // Longest looks back, in seconds.
@@ -73,13 +76,14 @@ type source struct {
 	check func(*field.Path)
 }
 
+// sources are the kinds of metrics in the order in which upstream looks at them.
 func sources(f *row.Findings, m *autoscalingv2.MetricSpec) []source {
 	return []source{
-		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(p *field.Path) {
-			if m.ContainerResource.Container == "" {
-				f.Required(p.Child("container"), "must specify a container name")
-			}
-			checkResource(f, string(m.ContainerResource.Name), &m.ContainerResource.Target, p)
+		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(p *field.Path) {
+			checkReference(f, &m.Object.DescribedObject, p.Child("describedObject"))
+			checkIdentifier(f, &m.Object.Metric, p.Child("metric"))
+			checkTarget(f, &m.Object.Target, p.Child("target"))
+			checkEither(f, &m.Object.Target, p.Child("target"), "must set either a target value or averageValue")
 		}},
 		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(p *field.Path) {
 			checkIdentifier(f, &m.External.Metric, p.Child("metric"))
@@ -89,12 +93,6 @@ func sources(f *row.Findings, m *autoscalingv2.MetricSpec) []source {
 				f.Forbidden(p.Child("target", "value"), "may not set both a target value for metric and a per-pod target")
 			}
 		}},
-		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(p *field.Path) {
-			checkReference(f, &m.Object.DescribedObject, p.Child("describedObject"))
-			checkIdentifier(f, &m.Object.Metric, p.Child("metric"))
-			checkTarget(f, &m.Object.Target, p.Child("target"))
-			checkEither(f, &m.Object.Target, p.Child("target"), "must set either a target value or averageValue")
-		}},
 		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func(p *field.Path) {
 			checkIdentifier(f, &m.Pods.Metric, p.Child("metric"))
 			checkTarget(f, &m.Pods.Target, p.Child("target"))
@@ -103,7 +101,24 @@ func sources(f *row.Findings, m *autoscalingv2.MetricSpec) []source {
 			}
 		}},
 		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func(p *field.Path) {
-			checkResource(f, string(m.Resource.Name), &m.Resource.Target, p)
+			if m.Resource.Name == "" {
+				f.Required(p.Child("name"), "must specify a resource name")
+			}
+			checkUse(f, &m.Resource.Target, p.Child("target"))
+		}},
+		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(p *field.Path) {
+			c := m.ContainerResource
+			if c.Name == "" {
+				f.Required(p.Child("name"), "must specify a resource name")
+			} else {
+				f.Add(template.ValidateContainerResourceName(string(c.Name), p.Child("name"))...)
+			}
+			if c.Container == "" {
+				f.Required(p.Child("container"), "must specify a container")
+			} else {
+				f.Label(p.Child("container"), c.Container)
+			}
+			checkUse(f, &c.Target, p.Child("target"))
 		}},
 	}
 }
@@ -122,13 +137,15 @@ func checkMetric(f *row.Findings, m *autoscalingv2.MetricSpec, at *field.Path) {
 			want = &all[i]
 		}
 	}
+	slices.Sort(kinds)
 	if m.Type == "" {
 		f.Required(at.Child("type"), "must specify a metric source type")
-	} else if want == nil {
+	}
+	if want == nil {
 		f.Add(field.NotSupported(at.Child("type"), m.Type, kinds))
 	}
-	if len(present) == 1 {
-		present[0].check(at.Child(present[0].child))
+	if len(present) > 0 {
+		present[0].check(at.Child(present[0].child)) // the first alone, as upstream
 	}
 	switch {
 	case want == nil:
@@ -152,7 +169,6 @@ func checkIdentifier(f *row.Findings, m *autoscalingv2.MetricIdentifier, at *fie
 	} else {
 		f.Each(at.Child("name"), m.Name, content.IsPathSegmentName(m.Name))
 	}
-	f.Selector(at.Child("selector"), m.Selector)
 }
 
 func checkEither(f *row.Findings, t *autoscalingv2.MetricTarget, at *field.Path, detail string) {
@@ -161,11 +177,7 @@ func checkEither(f *row.Findings, t *autoscalingv2.MetricTarget, at *field.Path,
 	}
 }
 
-func checkResource(f *row.Findings, name string, t *autoscalingv2.MetricTarget, at *field.Path) {
-	if name == "" {
-		f.Required(at.Child("name"), "must specify a resource name")
-	}
-	path := at.Child("target")
+func checkUse(f *row.Findings, t *autoscalingv2.MetricTarget, path *field.Path) {
 	checkTarget(f, t, path)
 	switch use, value := t.AverageUtilization != nil, t.AverageValue != nil; {
 	case !use && !value:

@@ -43,10 +43,10 @@ func checkJob(j, was *batchv1.Job) field.ErrorList {
 	f.Same(spec().Child("selector"), j.Spec.Selector, was.Spec.Selector)
 	checkTemplateChange(&f, j, was)
 	f.Same(spec().Child("completionMode"), j.Spec.CompletionMode, was.Spec.CompletionMode)
-	f.Same(spec().Child("podFailurePolicy"), j.Spec.PodFailurePolicy, was.Spec.PodFailurePolicy)
+	f.SameBare(spec().Child("podFailurePolicy"), j.Spec.PodFailurePolicy, was.Spec.PodFailurePolicy)
 	f.Same(spec().Child("backoffLimitPerIndex"), j.Spec.BackoffLimitPerIndex, was.Spec.BackoffLimitPerIndex)
 	f.Same(spec().Child("managedBy"), j.Spec.ManagedBy, was.Spec.ManagedBy)
-	f.Same(spec().Child("successPolicy"), j.Spec.SuccessPolicy, was.Spec.SuccessPolicy)
+	f.SameBare(spec().Child("successPolicy"), j.Spec.SuccessPolicy, was.Spec.SuccessPolicy)
 	return f.List()
 }
 

@@ -62,6 +62,14 @@ func (f *Findings) Same(p *field.Path, value, was any) {
 	f.Add(apivalidation.ValidateImmutableField(value, was, p)...)
 }
 
+// SameBare is Same for a value that upstream prints by the field names of an internal type.
+func (f *Findings) SameBare(p *field.Path, value, was any) {
+	for _, e := range apivalidation.ValidateImmutableField(value, was, p) {
+		e.BadValue = Bare(value)
+		f.Add(e)
+	}
+}
+
 // NotDecremented wants a counter to stay or grow.
 func (f *Findings) NotDecremented(p *field.Path, n, was *int32) {
 	if was != nil && (n == nil || *n < *was) {

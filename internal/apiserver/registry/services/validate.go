@@ -290,7 +290,8 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 	itp := path.Child("internalTrafficPolicy")
 	switch {
 	case p.InternalTrafficPolicy == nil:
-		if p.Type != v1.ServiceTypeExternalName {
+		switch p.Type {
+		case v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer:
 			errs = append(errs, field.Required(itp, ""))
 		}
 	case *p.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyCluster && *p.InternalTrafficPolicy != v1.ServiceInternalTrafficPolicyLocal:

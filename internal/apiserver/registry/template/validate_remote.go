@@ -247,7 +247,7 @@ func (j *judge) storageOS(volume, namespace string, p *field.Path) {
 func (j *judge) partition(n int32, p *field.Path) {
 	const most = 255
 	if n < 0 || n > most {
-		j.invalid(p.Child("partition"), n, validation.InclusiveRangeError(0, most))
+		j.invalid(p.Child("partition"), n, validation.InclusiveRangeError(1, most)) // 0 is the whole disk; upstream's text leaves it out
 	}
 }
 
