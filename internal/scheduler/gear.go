@@ -43,12 +43,6 @@ func (s *Scheduler) watchDevices() error {
 	if m == nil {
 		return nil
 	}
-	s.synced = append(s.synced, m.HasSynced)
-	synced, err := m.OnSlices(calls(s.otherChanged(framework.ResourceSlice)))
-	if err != nil {
-		return err
-	}
-	s.synced = append(s.synced, synced)
-	s.synced = append(s.synced, m.OnClaims(s.otherChanged(framework.ResourceClaim)))
+	s.synced = append(s.synced, m.HasSynced, m.OnSlices(calls(s.otherChanged(framework.ResourceSlice))), m.OnClaims(s.otherChanged(framework.ResourceClaim)))
 	return s.observe(s.Informers.Resource().V1().DeviceClasses().Informer(), s.otherChanged(framework.DeviceClass))
 }

@@ -119,6 +119,34 @@ func (c *claims) recount(claim *resourceapi.ResourceClaim) {
 	c.taken.set(claim.UID, has)
 }
 
+// sawSlice takes in a slice with taint rules applied; was and is are nil where there was or is none.
+func (c *claims) sawSlice(was, is *resourceapi.ResourceSlice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken.pools.SetSlice(was, is)
+}
+
+// Since lists nodes whose devices changed.
+func (c *claims) Since(clock int64) (nodes []string, now int64, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken.pools.Since(clock)
+}
+
+// Apart tells whether no device can be reached from several nodes.
+func (c *claims) Apart() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken.pools.Apart()
+}
+
+// Of gives what may matter to a node.
+func (c *claims) Of(node string) ([]*resourceapi.ResourceSlice, *structured.AllocatedState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken.pools.Of(node)
+}
+
 // change is closed when any claim changes.
 func (c *claims) change() <-chan struct{} {
 	c.mu.Lock()
@@ -177,7 +205,7 @@ func (c *claims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error
 func (c *claims) GatherAllocatedState() (*structured.AllocatedState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.taken.state(), nil
+	return c.taken.pools.Taken(), nil
 }
 
 // SignalClaimPendingAllocation keeps an allocation for a claim until it is written.

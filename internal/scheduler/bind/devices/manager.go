@@ -18,16 +18,21 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
 // Manager is the framework's view of devices.
 type Manager struct {
-	claims  *claims
-	slices  *tracker.Tracker
-	listed  cache.InformerSynced // of classes by extended resource
-	classes resourcelisters.DeviceClassLister
-	byName  *extendedresourcecache.ExtendedResourceCache
-	client  kubernetes.Interface
+	dynamicresources.Stock // of claims
+	claims                 *claims
+	slices                 *tracker.Tracker
+	listed                 cache.InformerSynced       // of classes by extended resource
+	next                   cache.ResourceEventHandler // told of slices, after they count; set before the informers start
+	synced                 cache.InformerSynced       // of slices
+	classes                resourcelisters.DeviceClassLister
+	byName                 *extendedresourcecache.ExtendedResourceCache
+	client                 kubernetes.Interface
 	// Recorder writes events about Pods; nil: none are written.
 	Recorder func(profile string) events.EventRecorderLogger
 }
@@ -60,7 +65,7 @@ func New(ctx context.Context, client kubernetes.Interface, all informers.SharedI
 		return nil, nil
 	}
 	r := all.Resource().V1()
-	m := &Manager{client: client, classes: r.DeviceClasses().Lister(), byName: extendedresourcecache.NewExtendedResourceCache(klog.FromContext(ctx))}
+	m := &Manager{client: client, next: cache.ResourceEventHandlerFuncs{}, classes: r.DeviceClasses().Lister(), byName: extendedresourcecache.NewExtendedResourceCache(klog.FromContext(ctx))}
 	var err error
 	if m.claims, err = newClaims(r.ResourceClaims()); err != nil {
 		return nil, err
@@ -72,6 +77,12 @@ func New(ctx context.Context, client kubernetes.Interface, all informers.SharedI
 	if m.slices, err = tracker.StartTracker(ctx, options); err != nil {
 		return nil, fmt.Errorf("following resource slices: %w", err)
 	}
+	m.Stock = m.claims
+	slices, err := m.slices.AddEventHandler(m.stock())
+	if err != nil {
+		return nil, fmt.Errorf("watching resource slices: %w", err)
+	}
+	m.synced = slices.HasSynced
 	reg, err := r.DeviceClasses().Informer().AddEventHandler(m.byName)
 	if err != nil {
 		return nil, fmt.Errorf("following device classes: %w", err)
@@ -81,18 +92,41 @@ func New(ctx context.Context, client kubernetes.Interface, all informers.SharedI
 }
 
 // HasSynced tells whether all that is followed has been listed.
-func (m *Manager) HasSynced() bool { return m.listed() && m.slices.HasSynced() }
+func (m *Manager) HasSynced() bool { return m.listed() && m.slices.HasSynced() && m.synced() }
 
 // Stop ends what runs beside the informers.
 func (m *Manager) Stop() { m.slices.Stop() }
 
-// OnSlices calls the handler with slices as they are with taint rules applied.
-func (m *Manager) OnSlices(h cache.ResourceEventHandler) (cache.InformerSynced, error) {
-	reg, err := m.slices.AddEventHandler(h)
-	if err != nil {
-		return nil, fmt.Errorf("watching resource slices: %w", err)
+// stock takes slices in and passes them on: who is woken by one finds it counted.
+func (m *Manager) stock() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, listed bool) {
+			m.claims.sawSlice(nil, sliceOf(obj))
+			m.next.OnAdd(obj, listed)
+		},
+		UpdateFunc: func(was, obj any) {
+			m.claims.sawSlice(sliceOf(was), sliceOf(obj))
+			m.next.OnUpdate(was, obj)
+		},
+		DeleteFunc: func(obj any) {
+			m.claims.sawSlice(sliceOf(obj), nil)
+			m.next.OnDelete(obj)
+		},
 	}
-	return reg.HasSynced, nil
+}
+
+func sliceOf(obj any) *resourceapi.ResourceSlice {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	s, _ := obj.(*resourceapi.ResourceSlice)
+	return s
+}
+
+// OnSlices calls the handler with slices as they are with taint rules applied, once they count. It must be called before the informers start.
+func (m *Manager) OnSlices(h cache.ResourceEventHandler) cache.InformerSynced {
+	m.next = h
+	return m.synced
 }
 
 // OnClaims calls back for each change of a claim, once it counts. It must be called before the informers start.

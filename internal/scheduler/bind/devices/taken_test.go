@@ -50,7 +50,7 @@ func TestTakenDevicesAreWhatTheClaimsHave(t *testing.T) {
 					dynamicresources.Take(want, a)
 				}
 			}
-			got := kept.state()
+			got := kept.pools.Taken()
 			if !got.AllocatedDevices.Equal(want.AllocatedDevices) || !got.AllocatedSharedDeviceIDs.Equal(want.AllocatedSharedDeviceIDs) {
 				t.Fatalf("devices %v %v, want %v %v", got.AllocatedDevices, got.AllocatedSharedDeviceIDs, want.AllocatedDevices, want.AllocatedSharedDeviceIDs)
 			}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
 // errNotAllocated is why a scheduler that knows no devices refuses a Pod with claims.
@@ -79,14 +81,18 @@ func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *
 			return nil, s
 		}
 	}
-	if len(w.missing) > 0 || w.extended != nil {
+	w.shelf = pl.kept.shelf(w, place.WorldOf(state))
+	if (len(w.missing) > 0 || w.extended != nil) && (w.shelf == nil || !pl.kept.stock.Apart()) {
 		if err := pl.open(ctx, w); err != nil {
 			return nil, framework.AsStatus(err)
 		}
 	}
-	w.seats = make(map[string]*seat, len(nodes))
-	for _, n := range nodes {
-		w.seats[n.Node().Name] = &seat{}
+	if w.shelf == nil {
+		w.seats = make(map[string]*seat, len(nodes))
+		seats := make([]seat, len(nodes))
+		for i, n := range nodes {
+			w.seats[n.Node().Name] = &seats[i]
+		}
 	}
 	state.Write(stateKey, w)
 	return nil, nil
@@ -122,41 +128,56 @@ func (pl *Plugin) consider(w *work, i int, c *resourceapi.ResourceClaim) *framew
 			return unresolvable(fmt.Sprintf("resource claim %s, request %s: unknown request type", keyOf(c), r.Name))
 		}
 		for _, a := range asked {
-			if s := pl.classThere(a); s != nil {
+			class, s := pl.classThere(a)
+			if s != nil {
 				return s
 			}
+			w.classes = append(w.classes, class)
 		}
 	}
 	return nil
 }
 
-func (pl *Plugin) classThere(a ask) *framework.Status {
+func (pl *Plugin) classThere(a ask) (*resourceapi.DeviceClass, *framework.Status) {
 	if a.class == "" {
-		return framework.AsStatus(fmt.Errorf("request %s: unsupported request type", a.name))
+		return nil, framework.AsStatus(fmt.Errorf("request %s: unsupported request type", a.name))
 	}
-	_, err := pl.draw.DeviceClasses().Get(a.class)
+	class, err := pl.draw.DeviceClasses().Get(a.class)
 	switch {
 	case apierrors.IsNotFound(err):
-		return unresolvable(fmt.Sprintf("request %s: device class %s does not exist", a.name, a.class))
+		return nil, unresolvable(fmt.Sprintf("request %s: device class %s does not exist", a.name, a.class))
 	case err != nil:
-		return framework.AsStatus(fmt.Errorf("request %s: look up device class: %w", a.name, err))
+		return nil, framework.AsStatus(fmt.Errorf("request %s: look up device class: %w", a.name, err))
 	}
-	return nil
+	return class, nil
 }
 
-// open makes the allocator from what is there and what is taken.
+// open makes the allocator from all that is there and that is taken.
 func (pl *Plugin) open(ctx context.Context, w *work) error {
 	taken, err := pl.draw.ResourceClaims().GatherAllocatedState()
 	if err != nil {
 		return err
 	}
-	slices, err := pl.draw.ResourceSlices().ListWithDeviceTaintRules()
+	there, err := pl.draw.ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
 		return err
 	}
-	w.stock = &stock{slices: slices, taken: taken}
-	w.allocator, err = structured.NewAllocator(ctx, allocatorFeatures, *taken, pl.draw.DeviceClasses(), slices, pl.programs)
+	w.stock = &stock{slices: there, taken: taken}
+	w.allocator, err = pl.newAllocator(ctx, w.stock)
 	return err
+}
+
+func (pl *Plugin) newAllocator(ctx context.Context, s *stock) (structured.Allocator, error) {
+	return structured.NewAllocator(ctx, allocatorFeatures, *s.taken, pl.draw.DeviceClasses(), s.slices, pl.programs)
+}
+
+// stockFor is what a node's devices are taken from; nil when nothing has to be allocated.
+func (pl *Plugin) stockFor(w *work, node string) *stock {
+	if w.stock == nil && w.shelf != nil {
+		there, taken := pl.kept.stock.Of(node)
+		return &stock{there, taken}
+	}
+	return w.stock
 }
 
 // ask is a request, or one alternative of a request.

@@ -31,6 +31,7 @@ const (
 	textInUse       = "resourceclaim in use"
 	textUnavailable = "resourceclaim not available on the node"
 	textNotAll      = "cannot allocate all claims"
+	textPools       = "invalid resource pools were encountered"
 	textTimeout     = "timed out trying to allocate devices"
 	textFreed       = "deallocation of ResourceClaim completed"
 	textNothing     = "no new claims to deallocate"
@@ -61,11 +62,14 @@ type Plugin struct {
 	programs *cel.Cache
 	limit    time.Duration // of one node's search; 0: none
 	patience time.Duration // with devices that have to become ready
+	kept     kept
 }
 
-// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only.
+// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only. A manager that is a Stock spares it most questions.
 func New(args *config.DynamicResourcesArgs, draw framework.SharedDRAManager, hands Hands) *Plugin {
 	pl := &Plugin{draw: draw, hands: hands, programs: cel.NewCache(programs, cel.Features{EnableConsumableCapacity: true})}
+	pl.kept.shelves = map[string]*shelf{}
+	pl.kept.stock, _ = draw.(Stock)
 	if args != nil && args.FilterTimeout != nil {
 		pl.limit = args.FilterTimeout.Duration
 	}
@@ -98,9 +102,11 @@ type work struct {
 	claims    []*resourceapi.ResourceClaim
 	selectors []*nodeaffinity.NodeSelector // of claims that are allocated and not reachable from everywhere
 	missing   []int                        // claims to allocate
+	classes   []*resourceapi.DeviceClass   // that these name, in their order
 	extended  *extended                    // nil: no extended resource of the Pod is served by a device class
-	allocator structured.Allocator         // nil: nothing has to be allocated
-	stock     *stock                       // for explanations
+	shelf     *shelf                       // verdicts kept from earlier Pods; nil: every node is asked, and sits in seats
+	allocator structured.Allocator         // of everything there is; nil: nothing has to be allocated, or one is made for each node asked
+	stock     *stock                       // for explanations, where there is an allocator
 	seats     map[string]*seat             // by node
 	plan      *Plan                        // since Reserve
 }

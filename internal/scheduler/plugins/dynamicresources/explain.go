@@ -40,17 +40,16 @@ func (pl *Plugin) Explain(ctx context.Context, state framework.CycleState, p *v1
 	if why, yes := w.explainElsewhere(n); yes {
 		return why
 	}
-	claims := make([]*resourceapi.ResourceClaim, 0, len(w.missing)+1)
-	for _, i := range w.missing {
-		claims = append(claims, w.claims[i])
-	}
-	if s := w.seats[n.Node().Name]; s != nil && s.own != nil {
-		claims = append(claims, s.own)
+	at := ofNode{node: n.Node(), stock: pl.stockFor(w, n.Node().Name)}
+	var own *resourceapi.ResourceClaim
+	if s := w.seats[n.Node().Name]; s != nil {
+		own = s.own
 	}
 	var details, fixes []string
-	for _, c := range claims {
+	for _, c := range w.claimsFor(own) {
 		for i := range c.Spec.Devices.Requests {
-			d, f := pl.explainRequest(ctx, w, c, ofNode{n.Node(), &c.Spec.Devices.Requests[i]})
+			at.request = &c.Spec.Devices.Requests[i]
+			d, f := pl.explainRequest(ctx, c, at)
 			details, fixes = append(details, d...), append(fixes, f...)
 		}
 	}
@@ -90,13 +89,14 @@ func (w *work) explainElsewhere(n framework.NodeInfo) (place.Why, bool) {
 // ofNode is a request seen from a node.
 type ofNode struct {
 	node    *v1.Node
+	stock   *stock
 	request *resourceapi.DeviceRequest
 }
 
-func (pl *Plugin) explainRequest(ctx context.Context, w *work, c *resourceapi.ResourceClaim, at ofNode) (details, fixes []string) {
+func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceClaim, at ofNode) (details, fixes []string) {
 	served := false
 	for _, a := range asksOf(at.request) {
-		k, err := pl.count(ctx, w.stock, a, at.node)
+		k, err := pl.count(ctx, at.stock, a, at.node)
 		if err != nil {
 			details = append(details, fmt.Sprintf("claim %s, request %s: %v", claimName(c), a.name, err))
 			continue

@@ -2,13 +2,10 @@ package dynamicresources
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
@@ -26,6 +23,9 @@ func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.
 	w, err := workOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
+	}
+	if w.shelf != nil {
+		return pl.judge(ctx, w, n.Node())
 	}
 	found := &seat{}
 	for i, selector := range w.selectors {
@@ -55,43 +55,18 @@ type search struct {
 
 // allocate looks for devices of the node for all claims that have none.
 func (pl *Plugin) allocate(ctx context.Context, q search) *framework.Status {
-	w, found, n := q.work, q.found, q.node
-	claims := make([]*resourceapi.ResourceClaim, 0, len(w.missing)+1)
-	for _, i := range w.missing {
-		claims = append(claims, w.claims[i])
-	}
-	if w.extended != nil {
-		if s := pl.extend(w.extended, found, q.pod, n); s != nil {
+	if q.work.extended != nil {
+		if s := pl.extend(q.work.extended, q.found, q.pod, q.node); s != nil {
 			return s
 		}
-		if found.own != nil {
-			claims = append(claims, found.own)
-		}
 	}
+	claims := q.work.claimsFor(q.found.own)
 	if len(claims) == 0 {
 		return nil
 	}
-	bounded := ctx
-	if pl.limit > 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, pl.limit)
-		defer cancel()
-	}
-	results, err := w.allocator.Allocate(bounded, n.Node(), claims)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return unresolvable(textTimeout)
-	case ctx.Err() != nil:
-		return unresolvable(fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
-	case errors.Is(err, structured.ErrFailedAllocationOnNode):
-		return unresolvable(err.Error())
-	case err != nil: // something is wrong with a claim or a class, on every node
-		return framework.AsStatus(err)
-	case len(results) != len(claims):
-		return unresolvable(textNotAll)
-	}
-	found.results = results
-	return nil
+	var no *framework.Status
+	q.found.results, no = pl.find(ctx, q.work, q.node.Node(), claims)
+	return no
 }
 
 // PreScore skips when no claim offers a choice.
@@ -120,17 +95,28 @@ func (*Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n
 	if err != nil {
 		return 0, framework.AsStatus(err)
 	}
+	if w.shelf != nil {
+		if v := w.shelf.of(n.Node()); v != nil {
+			return v.early, nil
+		}
+		return 0, nil
+	}
 	s := w.seats[n.Node().Name]
 	if s == nil {
 		return 0, nil
 	}
+	return w.early(s.results), nil
+}
+
+// early sums up what the choices for the claims are worth.
+func (w *work) early(results []resourceapi.AllocationResult) int64 {
 	var sum int64
 	for k, i := range w.missing {
-		if k < len(s.results) {
-			sum += early(w.claims[i], &s.results[k])
+		if k < len(results) {
+			sum += early(w.claims[i], &results[k])
 		}
 	}
-	return sum, nil
+	return sum
 }
 
 // early gives the first alternative of each list 8 points (the longest a list can be), the second 7, and so on.

@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 // Plan is what has to be written before a Pod can be bound.
@@ -31,7 +34,7 @@ type Item struct {
 }
 
 // Reserve keeps the chosen node's devices from other Pods until the API shows who has them.
-func (pl *Plugin) Reserve(_ context.Context, state framework.CycleState, p *v1.Pod, node string) *framework.Status {
+func (pl *Plugin) Reserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) *framework.Status {
 	w, err := workOf(state)
 	if errors.Is(err, framework.ErrNotFound) {
 		return nil
@@ -46,6 +49,11 @@ func (pl *Plugin) Reserve(_ context.Context, state framework.CycleState, p *v1.P
 		}
 	}
 	s := w.seats[node]
+	if w.shelf != nil {
+		if s, err = pl.seatKept(ctx, w, place.WorldOf(state), node); err != nil {
+			return framework.AsStatus(err)
+		}
+	}
 	if s == nil || len(s.results) < len(w.missing) {
 		return framework.AsStatus(errors.New("claim allocation not found for node"))
 	}
@@ -67,6 +75,19 @@ func (pl *Plugin) Reserve(_ context.Context, state framework.CycleState, p *v1.P
 		}
 	}
 	return nil
+}
+
+// seatKept asks the allocator for the devices of a node of which it is kept that it has some.
+func (pl *Plugin) seatKept(ctx context.Context, w *work, world *snapshot.Snapshot, node string) (*seat, error) {
+	if world == nil || world.Node(node) == nil {
+		return nil, fmt.Errorf("node %q is not in the snapshot", node)
+	}
+	results, no := pl.find(ctx, w, world.Node(node).Node(), w.claimsFor(nil))
+	if !no.IsSuccess() { // a claim of another scheduler got them since
+		w.shelf.drop(node)
+		return nil, fmt.Errorf("devices of node %q are not to be had any more: %s", node, no.Message())
+	}
+	return &seat{results: results}, nil
 }
 
 // waits tells whether devices must say that they are ready before the Pod is bound (KEP-5007).
