@@ -5,55 +5,70 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
 const (
 	// memoryShare is how much garbage, in percent of what lives, may gather at rest: idle Gantry lives in about half the memory of Go's default, for a few percent more work.
 	memoryShare = 50
-	// busyShare is that under load, when collecting would take a seventh of all work.
-	busyShare = 200
+	// busyShare is that under load, when collecting would take a fifth of all work.
+	busyShare = 400
 	// busyRoom bounds the garbage under load, in bytes.
 	busyRoom = 256 << 20
-	// busyLive is what an idle Gantry with a node full of Pods has not: below it memory counts more than work, until a load has lasted.
-	busyLive = 96 << 20
-	// busyEvery is how often garbage is collected under load, at least. At rest it happens once in a minute or two.
-	busyEvery = 2 * time.Second
-	// busyFor is what a load lasts and a start does not.
-	busyFor = 3 * time.Second
+	// busyRate is what a process allocates under load at least, in bytes per second. At rest it is a tenth of that.
+	busyRate = 4 << 20
+	// busyLook is how often a process under load looks whether it still is. One at rest has no clock.
+	busyLook = 5 * time.Second
 )
 
-// share is how much garbage may gather until the next collection, in percent of the live bytes; since is the time since the collection before, lasting
-// how long collections have come as often as under load.
-func share(live uint64, since, lasting time.Duration) int {
-	if since > busyEvery || live < busyLive && lasting < busyFor {
+// share is how much garbage may gather until the next collection, in percent of the live bytes, for a process that allocated so many bytes in that time.
+func share(live, allocated uint64, in time.Duration) int {
+	if float64(allocated) < busyRate*in.Seconds() {
 		return memoryShare
 	}
-	return max(memoryShare, min(busyShare, int(busyRoom*100/live)))
+	return max(memoryShare, min(busyShare, int(busyRoom*100/max(1, live))))
 }
 
-// keepPace sets the share anew after each collection until ctx ends. It has no clock of its own: a collection frees a token, which brings it here.
+// keepPace sets the share anew after each collection until ctx ends, and under load now and then, so that what a load left is collected when it is over.
 func keepPace(ctx context.Context) {
-	now := memoryShare
-	debug.SetGCPercent(now)
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	last := time.Now()
-	begun := last // of the load
-	afterGC(ctx, func() {
-		metrics.Read(live)
-		since := time.Since(last)
-		last = time.Now()
-		if since > busyEvery {
-			begun = last
-		}
-		if live[0].Value.Kind() != metrics.KindUint64 {
-			return
-		}
-		if next := share(live[0].Value.Uint64(), since, last.Sub(begun)); next != now {
-			now = next
-			debug.SetGCPercent(now)
-		}
-	})
+	debug.SetGCPercent(memoryShare)
+	p := newPace()
+	context.AfterFunc(ctx, func() { p.timer.Stop() })
+	afterGC(ctx, p.look)
+}
+
+// pace is what was seen at the last look.
+type pace struct {
+	mu        sync.Mutex
+	last      time.Time
+	allocated uint64 // bytes since the process began
+	share     int
+	timer     *time.Timer // it runs while the share is that of a load
+	figures   []metrics.Sample
+}
+
+func newPace() *pace {
+	p := &pace{last: time.Now(), share: memoryShare, figures: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}}
+	p.timer = time.AfterFunc(busyLook, p.look)
+	p.timer.Stop() // until there is a load
+	return p
+}
+
+func (p *pace) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	metrics.Read(p.figures)
+	live, allocated, now := p.figures[0].Value.Uint64(), p.figures[1].Value.Uint64(), time.Now()
+	next := share(live, allocated-p.allocated, now.Sub(p.last))
+	p.allocated, p.last = allocated, now
+	if next != p.share {
+		p.share = next
+		debug.SetGCPercent(next) // a smaller one is overdrawn by what lies there, which is then collected
+	}
+	if next > memoryShare {
+		p.timer.Reset(busyLook)
+	}
 }
 
 // afterGC calls f after each collection.

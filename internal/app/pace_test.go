@@ -3,29 +3,55 @@ package app
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 )
 
 func TestShare(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		live  uint64
-		since time.Duration
-		last  time.Duration
-		want  int
+		name      string
+		live      uint64
+		allocated uint64
+		in        time.Duration
+		want      int
 	}{
-		{"at rest", 60 << 20, time.Minute, 0, 50},
-		{"start: often, but little", 60 << 20, 100 * time.Millisecond, time.Second, 50},
-		{"load, little alive", 60 << 20, 100 * time.Millisecond, 3 * time.Second, 200},
-		{"load", 128 << 20, time.Second, time.Second, 200},
-		{"load, much alive", 256 << 20, time.Second, time.Second, 100},
-		{"load, very much alive", 1 << 30, time.Second, time.Minute, 50},
-		{"the load is over", 256 << 20, 2 * time.Minute, 0, 50},
+		{"at rest", 60 << 20, 30 << 20, time.Minute, 50},
+		{"load, little alive", 32 << 20, 30 << 20, 100 * time.Millisecond, 400},
+		{"load", 128 << 20, 60 << 20, time.Second, 200},
+		{"load, much alive", 256 << 20, 60 << 20, time.Second, 100},
+		{"load, very much alive", 1 << 30, 60 << 20, time.Second, 50},
+		{"load that seldom collects", 64 << 20, 256 << 20, 10 * time.Second, 400},
+		{"the load is over", 256 << 20, 1 << 20, busyLook, 50},
+		{"nothing is known", 0, 0, 0, 400},
 	} {
-		if got := share(tc.live, tc.since, tc.last); got != tc.want {
+		if got := share(tc.live, tc.allocated, tc.in); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
+	}
+}
+
+// A process that allocates much gets more room, and gives it back when it is over without a collection coming by.
+func TestPaceFollowsTheLoad(t *testing.T) {
+	was := debug.SetGCPercent(memoryShare)
+	defer debug.SetGCPercent(was)
+	p := newPace()
+	defer p.timer.Stop()
+	p.last = time.Now().Add(-time.Second)
+	p.look()
+	if p.share <= memoryShare {
+		t.Errorf("under load: %d", p.share)
+	}
+	if !p.timer.Stop() {
+		t.Error("nobody looks whether the load is over")
+	}
+	p.last = time.Now().Add(-time.Hour)
+	p.look()
+	if got := debug.SetGCPercent(memoryShare); p.share != memoryShare || got != memoryShare {
+		t.Errorf("at rest: %d, the collector keeps %d", p.share, got)
+	}
+	if p.timer.Stop() {
+		t.Error("a process at rest has a clock")
 	}
 }
 
