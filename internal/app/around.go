@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -61,12 +62,46 @@ func nearby(ctx context.Context, client kubernetes.Interface, namespace string) 
 			a.Policies = append(a.Policies, &list.Items[i])
 		}
 	}
+	if list, err := client.NodeV1().RuntimeClasses().List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.RuntimeClasses = append(a.RuntimeClasses, list.Items[i].Name)
+		}
+	}
+	a.Webhooks = webhooks(ctx, client)
 	if list, err := client.DiscoveryV1().EndpointSlices(namespace).List(ctx, all); err == nil {
 		for i := range list.Items {
 			a.Ready[list.Items[i].Labels[discoveryv1.LabelServiceName]] += readyIn(&list.Items[i])
 		}
 	}
 	return a
+}
+
+// webhooks reads those of admission that the asker may see.
+func webhooks(ctx context.Context, client kubernetes.Interface) []explain.Webhook {
+	var out []explain.Webhook
+	add := func(kind, configuration, name string, i int, policy *admissionv1.FailurePolicyType, at admissionv1.WebhookClientConfig) {
+		w := explain.Webhook{Name: name, Kind: kind, Configuration: configuration, Index: i, Ignored: policy != nil && *policy == admissionv1.Ignore}
+		if at.Service != nil {
+			w.Service = at.Service.Namespace + "/" + at.Service.Name
+		}
+		out = append(out, w)
+	}
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	if list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, all); err == nil {
+		for _, c := range list.Items {
+			for i, w := range c.Webhooks {
+				add("validatingwebhookconfiguration", c.Name, w.Name, i, w.FailurePolicy, w.ClientConfig)
+			}
+		}
+	}
+	if list, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, all); err == nil {
+		for _, c := range list.Items {
+			for i, w := range c.Webhooks {
+				add("mutatingwebhookconfiguration", c.Name, w.Name, i, w.FailurePolicy, w.ClientConfig)
+			}
+		}
+	}
+	return out
 }
 
 func readyIn(s *discoveryv1.EndpointSlice) int {

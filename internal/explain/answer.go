@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
@@ -128,6 +129,7 @@ var causes = []cause{
 	{"unscheduled", unscheduled},
 	{"node lost", nodeLost},
 	{"volume", volumeWaits},
+	{"hook", hooked},
 	{"stuck", stuck},
 	{"sandbox", sandboxFails},
 	{"image", imageFails},
@@ -227,6 +229,40 @@ type container struct {
 	spec   *corev1.Container
 	status *corev1.ContainerStatus
 	init   bool
+}
+
+// title names the container at the beginning of a sentence, with what it is.
+func (c container) title() string {
+	switch {
+	case c.init && pod.IsSidecar(c.spec):
+		return "Sidecar container " + c.spec.Name
+	case c.init:
+		return "Init container " + c.spec.Name
+	}
+	return "Container " + c.spec.Name
+}
+
+// holdsUp is a sentence, with a space before it, about what is not started before an init container has succeeded or a sidecar has started; empty where nothing waits.
+func (c container) holdsUp(in In) string {
+	if !c.init || c.status != nil && c.status.Started != nil && *c.status.Started && pod.IsSidecar(c.spec) {
+		return ""
+	}
+	var after []string
+	behind := false
+	for _, x := range in.Pod.Spec.InitContainers {
+		if behind {
+			after = append(after, x.Name)
+		}
+		behind = behind || x.Name == c.spec.Name
+	}
+	for _, x := range in.Pod.Spec.Containers {
+		after = append(after, x.Name)
+	}
+	until := "has succeeded"
+	if pod.IsSidecar(c.spec) {
+		until = "has started"
+	}
+	return fmt.Sprintf(" Everything after it waits until it %s: %s.", until, several(after))
 }
 
 // containers returns init containers first, each with its status if there is one.

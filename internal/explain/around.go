@@ -23,6 +23,9 @@ type Around struct {
 	Ready      map[string]int      // ready endpoints by Service
 	Budgets    []*policyv1.PodDisruptionBudget
 	Policies   []*networkingv1.NetworkPolicy
+
+	RuntimeClasses []string  // names, of the whole cluster
+	Webhooks       []Webhook // of admission, of the whole cluster
 }
 
 // service finds a Service of the namespace.

@@ -129,7 +129,7 @@ func holds(in In, node string) string {
 	for _, c := range in.Pod.Spec.Containers {
 		for _, i := range n.Status.Images {
 			if slices.Contains(i.Names, c.Image) {
-				out = append(out, fmt.Sprintf("the image %s, %d MiB", c.Image, i.SizeBytes>>20))
+				out = append(out, fmt.Sprintf("the image %s, %s", c.Image, journal.Size(i.SizeBytes)))
 			}
 		}
 	}

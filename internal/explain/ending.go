@@ -53,10 +53,10 @@ func terminating(in In) *Answer {
 	if g := p.DeletionGracePeriodSeconds; g != nil {
 		a.Since = p.DeletionTimestamp.Add(-secondsOf(*g))
 	}
-	var running []string
+	var running []container
 	for _, c := range containers(p) {
 		if c.status != nil && c.status.State.Running != nil {
-			running = append(running, c.spec.Name)
+			running = append(running, c)
 		}
 	}
 	switch {
@@ -78,8 +78,12 @@ func terminating(in In) *Answer {
 		held(a, in)
 	default:
 		a.Cause = "Its containers have ended; the kubelet releases volumes and cgroups and then removes the object."
-		if w, _, ok := newest[journal.Waiting](in, nil); ok {
-			a.Facts = append(a.Facts, w.Line())
+		if w, at, ok := newest[journal.Waiting](in, nil); ok && !at.Before(a.Since) {
+			a.Cause = fmt.Sprintf("Its containers have ended, and the kubelet cannot release what the Pod had on node %s: it waits for %s, for %s now.", p.Spec.NodeName, w.For, ago(in.Now.Sub(w.Since)))
+			a.Next = w.Next
+			if w.Fix != "" {
+				a.Fixes = says(w.Fix)
+			}
 		}
 	}
 	return a
@@ -109,26 +113,6 @@ func held(a *Answer, in In) {
 	}
 	a.Fixes = []Fix{do("start or mend the controller that owns " + p.Finalizers[0]),
 		do("if it will never come back, remove the finalizer", fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace, p.Name))}
-}
-
-func stopping(a *Answer, in In, running []string) {
-	grace := int64(30)
-	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {
-		grace = *g
-	}
-	a.Cause = fmt.Sprintf("Containers still run: %s. They were asked to stop and have %ds of grace.", strings.Join(running, ", "), grace)
-	if step, at, ok := newest[journal.StopStep](in, nil); ok {
-		a.Facts = append(a.Facts, fmt.Sprintf("%s, %s ago", step.Line(), ago(in.Now.Sub(at))))
-	}
-	if left := in.Pod.DeletionTimestamp.Sub(in.Now); left > 0 {
-		a.Next = fmt.Sprintf("what still runs in %s is killed", ago(left))
-	} else {
-		a.Next = fmt.Sprintf("the grace period ended %s ago: the runtime is being asked to kill", ago(-left))
-	}
-	if len(in.Pod.Finalizers) > 0 {
-		a.Facts = append(a.Facts, "finalizers hold the object afterwards: "+strings.Join(in.Pod.Finalizers, ", "))
-	}
-	a.Fixes = says("wait, or make the process end on SIGTERM (it is process 1 in its container: a shell does not pass the signal on)")
 }
 
 func forceDelete(in In) Fix {
@@ -173,7 +157,6 @@ func ended(in In) *Answer {
 			if m := hungry(in, c, t); m.is {
 				a.Cause = fmt.Sprintf("Container %s ended: %s. Restart policy %s does not start it again.", c.spec.Name, outOfMemory(in, c, t, m), p.Spec.RestartPolicy)
 				a.Facts = append(a.Facts, memoryFact(in, c)...)
-				a.Fixes = append(a.Fixes, memoryFixes(in, c, m)...)
 			} else {
 				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.", c.spec.Name, exit(c, t), p.Spec.RestartPolicy)
 			}

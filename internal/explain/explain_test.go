@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -149,7 +150,87 @@ func TestWhy(t *testing.T) {
 			grace, end := int64(30), at(12*time.Second)
 			in.Pod.DeletionTimestamp, in.Pod.DeletionGracePeriodSeconds = &end, &grace
 			in.fact(18*time.Second, "kubelet", journal.StopStep{Container: "app", Step: "TERM"})
-		}, "Terminating", []string{"still run: app", "30s of grace", "TERM, 18s ago", "killed", "since 18s ago"}, nil},
+		}, "Terminating", []string{"still run: app", "30s of grace", "was sent TERM 18s ago", "killed", "since 18s ago"}, nil},
+		{"stopping: the preStop hook runs", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			grace, end := int64(300), at(295*time.Second)
+			in.Pod.DeletionTimestamp, in.Pod.DeletionGracePeriodSeconds = &end, &grace
+			in.app().Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sleep", "500"}}}}
+			in.fact(5*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "deleted", Grace: 300})
+		}, "Terminating", []string{"container app is in its preStop hook (exec sleep 500) for 5s now and gets TERM when it is over", "300s of grace", "killed", "make the preStop hook of app end sooner", "--grace-period=5 --wait=false"}, []string{"was sent TERM"}},
+		{"stopping: after the hook the process was asked, by its own signal", func(in *In) {
+			usr1 := corev1.SIGUSR1
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}).StopSignal = &usr1
+			grace, end := int64(300), at(200*time.Second)
+			in.Pod.DeletionTimestamp, in.Pod.DeletionGracePeriodSeconds = &end, &grace
+			in.app().Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 90}}}
+			in.fact(100*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "deleted", Grace: 300})
+			in.fact(10*time.Second, "kubelet", journal.StopStep{Container: "app", Step: "preStop"})
+			in.fact(10*time.Second, "kubelet", journal.StopStep{Container: "app", Step: "TERM"})
+		}, "Terminating", []string{"container app was sent USR1 10s ago and has not ended", "end on USR1"}, []string{"is in its preStop hook"}},
+		{"stopping without a journal: the hook is named as what comes first", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+			end := at(20 * time.Second)
+			in.Pod.DeletionTimestamp = &end
+			in.app().Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 9}}}
+		}, "Terminating", []string{"container app has a preStop hook (sleep of 9 s), which runs before it gets TERM", "30s of grace"}, nil},
+		{"a volume's release hangs", func(in *In) {
+			in.state(corev1.ContainerState{Terminated: ended0(0, "Completed")})
+			end := at(-time.Minute)
+			in.Pod.DeletionTimestamp = &end
+			in.fact(50*time.Second, "kubelet", journal.Waiting{For: "the kernel: unmount volume share at /pods/u/volumes/share takes longer than 2s", Since: t0.Add(-52 * time.Second), Next: "goes on when the kernel answers", Fix: "look at what is mounted there (findmnt -R /pods/u/volumes/share)"})
+		}, "Terminating", []string{"Its containers have ended", "cannot release what the Pod had on node n1: it waits for the kernel: unmount volume share at /pods/u/volumes/share", "for 52s now", "findmnt -R"}, nil},
+		{"a volume's release is stuck", func(in *In) {
+			end := at(-time.Minute)
+			in.Pod.DeletionTimestamp = &end
+			in.fact(40*time.Second, "kubelet", journal.Waiting{For: "the kernel: unmount volume share at /pods/u/volumes/share takes longer than 2s", Since: t0.Add(-42 * time.Second), Fix: "look at what is mounted there (findmnt -R /pods/u/volumes/share)"})
+			in.fact(30*time.Second, "kubelet", journal.Stuck{Path: "SyncTerminatedPod", Step: "release", Since: t0.Add(-42 * time.Second)})
+		}, "Terminating", []string{"SyncTerminatedPod: release has not come back", "It waits for the kernel: unmount volume share", "findmnt -R", "--force"}, nil},
+		{"the postStart hook runs", func(in *In) {
+			in.state(waiting("ContainerCreating", ""))
+			in.app().Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/warm", Port: intstr.FromInt32(80)}}}
+			in.fact(9*time.Second, "kubelet", journal.ContainerStarted{Container: "app", ID: "c1"})
+		}, "starting", []string{"Container app was started, and its postStart hook (GET /warm on port 80) still runs, for 9s now", "no time limit of its own"}, []string{"is making the Pod"}},
+		{"the postStart hook has failed", func(in *In) {
+			in.state(waiting("ContainerCreating", ""))
+			in.app().Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
+			in.fact(9*time.Second, "kubelet", journal.ContainerStarted{Container: "app", ID: "c1"})
+			in.fact(time.Second, "kubelet", journal.ContainerExited{Container: "app", ID: "c1"})
+		}, "ContainerCreating", nil, []string{"still runs"}},
+		{"the probe has not been asked yet", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-8 * time.Second)}})
+			in.app().ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}, InitialDelaySeconds: 120, PeriodSeconds: 10}
+		}, "not Ready", []string{"the readiness probe of container app has not been asked yet, because its initialDelaySeconds is 120", "asked first in 1m52s, then every 10s", `"initialDelaySeconds":null`}, nil},
+		{"the probe has to succeed more than once", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-8 * time.Second)}})
+			in.app().ReadinessProbe = &corev1.Probe{PeriodSeconds: 30, SuccessThreshold: 3}
+		}, "not Ready", []string{"has to succeed 3 times in a row (successThreshold)", "every 30s"}, nil},
+		{"the startup probe fails, readiness is not asked", func(in *In) {
+			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-8 * time.Second)}})
+			in.app().ReadinessProbe = &corev1.Probe{PeriodSeconds: 30}
+			in.app().StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}, PeriodSeconds: 2, FailureThreshold: 60}
+			in.fact(time.Second, "kubelet", journal.Probed{Container: "app", Probe: "startup", Result: "failure", Count: 4, Threshold: 60, Message: "connection refused"})
+		}, "not Ready", []string{"the startup probe of container app asks port 80, where nothing listens", "4 failures in a row", "asked every 2s; 60 failures in a row are allowed, then the kubelet ends the container"}, nil},
+		{"a sidecar has not started", func(in *In) {
+			always := corev1.ContainerRestartPolicyAlways
+			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "proxy", RestartPolicy: &always, StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(15020)}}, PeriodSeconds: 1, FailureThreshold: 300}}, {Name: "migrate"}}
+			in.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-8 * time.Second)}}}}
+			in.fact(time.Second, "kubelet", journal.Probed{Container: "proxy", Probe: "startup", Result: "failure", Count: 7, Threshold: 300, Message: "connection refused"})
+		}, "Init:0/2", []string{"Sidecar container proxy (1 of 2) runs but has not started: the startup probe of container proxy asks port 15020, where nothing listens", "Everything after it waits until it has started: migrate and app", "300 failures"}, nil},
+		{"an init container fails again and again", func(in *In) {
+			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "migrate"}}
+			in.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "migrate", RestartCount: 3, State: waiting("CrashLoopBackOff", ""), LastTerminationState: corev1.ContainerState{Terminated: ended0(4, "Error")}}}
+		}, "CrashLoopBackOff", []string{"Init container migrate ends again and again: last with exit code 4", "Everything after it waits until it has succeeded: app"}, nil},
+		{"a path in a volume leads out of it", func(in *In) {
+			in.state(waiting("CreateContainerConfigError", `failed to prepare subPath for volumeMount "d" of container "app"`))
+			in.app().VolumeMounts = []corev1.VolumeMount{{Name: "d", MountPath: "/data", SubPath: "out"}}
+			in.fact(time.Second, "kubelet", journal.Waiting{For: `start app: failed to prepare subPath for volumeMount "d" of container "app"`, Fix: "the subPath must stay inside the volume: open out: invalid cross-device link"})
+		}, "CreateContainerConfigError", []string{"subPath out (at /data) of volume d cannot be mounted", "a symbolic link that leads out of the volume", "mount the whole volume there", "invalid cross-device link"}, []string{"mend what the text names"}},
+		{"a directory of the node is missing", func(in *In) {
+			dir := corev1.HostPathDirectory
+			in.Pod.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no", Type: &dir}}}}
+			in.fact(time.Second, "kubelet", journal.VolumeWaiting{Volume: "d", Type: "hostPath", Message: "hostPath type check failed: /no is not a directory", Fix: "create the path on the node, or correct path and type"})
+		}, "ContainerCreating", []string{"/no is not a directory", "type DirectoryOrCreate instead of Directory", `"type":"DirectoryOrCreate"`, "create the path on the node"}, nil},
 		{"finalizer", func(in *In) {
 			in.state(corev1.ContainerState{Terminated: ended0(0, "Completed")})
 			end := at(-time.Minute)

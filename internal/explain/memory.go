@@ -15,12 +15,7 @@ import (
 const mebi = 1 << 20
 
 // mib prints bytes as a person reads them.
-func mib(n uint64) string {
-	if n < 10*mebi {
-		return strconv.FormatFloat(float64(n)/mebi, 'f', 1, 64) + "Mi"
-	}
-	return fmt.Sprintf("%dMi", n/mebi)
-}
+func mib(n uint64) string { return journal.Size(int64(n)) }
 
 // memoryLimit is the container's, or 0.
 func memoryLimit(c *corev1.Container) uint64 {

@@ -106,6 +106,9 @@ func nameOfService(a *Answer, in In, q asked) bool {
 		}
 		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks the node's own name servers and not the cluster's (dnsPolicy %s, hostNetwork %v).", host, spec.DNSPolicy, spec.HostNetwork)
 		a.Fixes = append([]Fix{edited(in, fmt.Sprintf("use dnsPolicy %s", policy), func(x *corev1.PodSpec) { x.DNSPolicy = policy })}, a.Fixes...)
+	case spec.DNSPolicy == corev1.DNSNone && spec.DNSConfig != nil:
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks only %s and not the cluster's name server (dnsPolicy None).", host, several(spec.DNSConfig.Nameservers))
+		a.Fixes = append([]Fix{clusterNames(in)}, a.Fixes...)
 	case headless(s) && in.Around.Ready[name] == 0 && !s.Spec.PublishNotReadyAddresses:
 		a.Cause += fmt.Sprintf(" It cannot resolve %s: Service %s is headless, so its name has the addresses of its ready Pods, and none is ready.", host, name)
 		fixes := []Fix{do("see why", fmt.Sprintf("gantry why service/%s -n %s", name, in.Ref.Namespace)),

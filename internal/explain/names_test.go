@@ -30,6 +30,9 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 	around := func(policies ...*networkingv1.NetworkPolicy) *Around {
 		return &Around{Services: []*corev1.Service{service("mysql", "10.96.0.9"), service("peers", "None")}, Ready: map[string]int{"mysql": 1}, Policies: policies}
 	}
+	noneButOne := func(p *corev1.Pod) {
+		p.Spec.DNSPolicy, p.Spec.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}}
+	}
 	ownServers := func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSDefault }
 	for _, c := range []struct {
 		name, words string
@@ -41,6 +44,7 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 		{"full name of none", "wget: bad address 'cache.default.svc.cluster.local'", around(), nil, "there is no Service cache in namespace default.", "create the Service cache"},
 		{"headless", "nslookup: can't resolve 'peers': Name does not resolve", around(), nil, "Service peers is headless, so its name has the addresses of its ready Pods, and none is ready.", "gantry why service/peers -n default"},
 		{"asks the node's servers", "Could not resolve host: mysql", around(), ownServers, "the Pod asks the node's own name servers and not the cluster's (dnsPolicy Default, hostNetwork false)", "use dnsPolicy ClusterFirst"},
+		{"asks servers of its own choice", "Could not resolve host: mysql", around(), noneButOne, "the Pod asks only 192.0.2.1 and not the cluster's name server (dnsPolicy None)", "dnsPolicy ClusterFirst"},
 		{"policy", "lookup mysql on 10.96.0.10:53: read udp 10.72.0.9:4->10.96.0.10:53: i/o timeout", around(egress(80)), nil, "It cannot resolve mysql: NetworkPolicy locked lets the Pod send nothing to port 53", `"path":"/spec/egress/-"`},
 		{"policy that allows nothing", ";; connection timed out; no servers could be reached", around(egress()), nil, "It cannot resolve a name: NetworkPolicy locked", `"path":"/spec/egress","value":[{"ports"`},
 		{"nobody answers", ";; connection timed out; no servers could be reached", around(), nil, "It cannot resolve a name: no name server answers it.", "see whether the cluster's DNS runs"},

@@ -26,12 +26,12 @@ func initialising(in In) *Answer {
 		case c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode == 0, sidecar && c.status.Started != nil && *c.status.Started:
 			done++
 		case c.status.State.Running != nil:
-			what := "to end"
-			if sidecar {
-				what = "to have started (its startup probe)"
+			a := &Answer{State: fmt.Sprintf("Init:%d/%d", done, n), Since: c.status.State.Running.StartedAt.Time}
+			if sidecar && awaitProbe(a, in, c, fmt.Sprintf("%s (%d of %d) runs but has not started", c.title(), done+1, n)) {
+				a.Cause += c.holdsUp(in)
+				return a
 			}
-			a := &Answer{State: fmt.Sprintf("Init:%d/%d", done, n), Since: c.status.State.Running.StartedAt.Time,
-				Cause: fmt.Sprintf("Init container %s (%d of %d) runs, and everything after it waits for it %s.", c.spec.Name, done+1, n, what)}
+			a.Cause = fmt.Sprintf("%s (%d of %d) runs.%s", c.title(), done+1, n, c.holdsUp(in))
 			if !sidecar {
 				waitsFor(a, in, c)
 			}

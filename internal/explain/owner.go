@@ -170,7 +170,7 @@ func (s Subject) newestEvent(reason string) *corev1.Event {
 func (s Subject) noPods(a *Answer, message string, template *corev1.PodTemplateSpec) {
 	if q, ok := parseQuota(message); ok {
 		s.overQuota(a, q, template)
-	} else {
+	} else if !s.refused(a, message) {
 		a.Cause = "No Pod can be made: the API server refuses it: " + strings.TrimSuffix(message, ".") + "."
 		if a.Fixes = s.unstated(message); len(a.Fixes) == 0 {
 			a.Fixes = says("change the template, or the rule that the text names")

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,10 @@ func TestWhyObject(t *testing.T) {
 	overQuota.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue,
 		Message: `pods "x-1" is forbidden: exceeded quota: q, requested: requests.cpu=700m, used: requests.cpu=1, limited: requests.cpu=1500m`}}
 	suspended := &batchv1.Job{ObjectMeta: meta, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}}}
+	refusedBy := func(message string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: meta, Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: message}}}}
+	}
+	guard := &Around{Webhooks: []Webhook{{Name: "other"}, {Name: "pods.guard.example", Kind: "validatingwebhookconfiguration", Configuration: "guard", Index: 1, Service: "infra/guard"}}, RuntimeClasses: []string{"gvisor"}}
 	sick := base()
 	sick.state(waiting("CreateContainerConfigError", `secret "s" not found`))
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
@@ -34,6 +39,16 @@ func TestWhyObject(t *testing.T) {
 		want []string
 	}{
 		{"sum of the containers over a quota", Subject{Kind: "deployment", Object: overQuota}, []string{"quota q of namespace shop", "700m", "a the largest with 600m", "1000m of 1500m", "200m over", `"requests":{"cpu":"400m"}`, `"requests.cpu":"1700m"`}},
+		{"priority class that is not there", Subject{Kind: "deployment", Object: refusedBy(`pods "x-" is forbidden: no PriorityClass with name importent was found`), Cluster: &Cluster{Classes: []*schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "important"}}}}},
+			[]string{"PriorityClass importent does not exist, and the template names it (priorityClassName)", "There is a PriorityClass important", `{"spec":{"template":{"spec":{"priorityClassName":"important","priority":null}}}}`, "default priority"}},
+		{"runtime class that is not there", Subject{Kind: "deployment", Object: refusedBy(`pods "x-" is forbidden: pod rejected: RuntimeClass "gvizor" not found`), Around: guard},
+			[]string{"RuntimeClass gvizor does not exist", "There is a RuntimeClass gvisor", `patch deployment x --type=merge -p '{"spec":{"template":{"spec":{"runtimeClassName":"gvisor"}}}}'`, `"runtimeClassName":null`}},
+		{"no runtime class at all", Subject{Kind: "deployment", Object: refusedBy(`pod rejected: RuntimeClass "gvizor" not found`)}, []string{"There is no RuntimeClass at all", "create the RuntimeClass gvizor"}},
+		{"webhook that cannot be asked", Subject{Kind: "deployment", Object: refusedBy(`Internal error occurred: failed calling webhook "pods.guard.example": failed to call webhook: Post "https://guard.infra.svc:443/x?timeout=2s": service "guard" not found`), Around: guard},
+			[]string{"webhook pods.guard.example (validatingwebhookconfiguration guard) must be asked about each (failurePolicy Fail)", `it cannot be: service "guard" not found.`, "gantry why service/guard -n infra", `"path":"/webhooks/1/failurePolicy","value":"Ignore"`, "nothing checks them then"}},
+		{"webhook that refuses", Subject{Kind: "deployment", Object: refusedBy(`admission webhook "pods.guard.example" denied the request: image must be signed`), Around: guard},
+			[]string{"webhook pods.guard.example (validatingwebhookconfiguration guard) refuses it: image must be signed."}},
+		{"webhook that the asker may not see", Subject{Kind: "deployment", Object: refusedBy(`admission webhook "a.b.c" denied the request without explanation`)}, []string{"webhook a.b.c refuses it without explanation."}},
 		{"paused", Subject{Kind: "deployment", Object: &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Paused: true}}}, []string{"paused", "rollout resume"}},
 		{"by its worst Pod", Subject{Kind: "statefulset", Object: &appsv1.StatefulSet{ObjectMeta: meta}, Worst: &sick}, []string{"0 of 1 Pods are ready", "Pod web is CreateContainerConfigError", `secret "s" not found`}},
 		{"all well", Subject{Kind: "replicaset", Object: &appsv1.ReplicaSet{ObjectMeta: meta, Status: appsv1.ReplicaSetStatus{ReadyReplicas: 1}}}, []string{"Ready", "All 1 Pods"}},

@@ -40,9 +40,9 @@ func exit(c container, t *corev1.ContainerStateTerminated) string {
 
 func exitFixes(in In, c container, t *corev1.ContainerStateTerminated) []Fix {
 	logs := do("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace, in.Ref.Name, c.spec.Name))
-	switch {
-	case t.Reason == "OOMKilled":
-		return []Fix{{Say: "raise the container's memory limit, or make the program use less"}, logs}
+	switch m := hungry(in, c, t); {
+	case m.is:
+		return append(memoryFixes(in, c, m), logs)
 	case t.ExitCode == 126, t.ExitCode == 127:
 		return []Fix{{Say: "correct command and args of the container"}, logs}
 	}
@@ -79,13 +79,12 @@ func howEnded(a *Answer, in In, c container, t *corev1.ContainerStateTerminated)
 	k := killedByProbe(in, c, t)
 	switch {
 	case m.is:
-		a.Cause = fmt.Sprintf("Container %s ends%s: %s.", c.spec.Name, again, outOfMemory(in, c, t, m))
+		a.Cause = fmt.Sprintf("%s ends%s: %s.%s", c.title(), again, outOfMemory(in, c, t, m), c.holdsUp(in))
 		a.Facts = append(a.Facts, memoryFact(in, c)...)
-		a.Fixes = append(a.Fixes, memoryFixes(in, c, m)...)
 	case k.known:
 		byProbe(a, in, c, k)
 	default:
-		a.Cause = fmt.Sprintf("Container %s ends%s with %s.", c.spec.Name, again, exit(c, t))
+		a.Cause = fmt.Sprintf("%s ends%s with %s.%s", c.title(), again, exit(c, t), c.holdsUp(in))
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryFact(in, c)...)
 		}
@@ -132,53 +131,6 @@ func backingOff(in In, c container) (*corev1.ContainerStateTerminated, journal.B
 		return c.status.State.Terminated, b
 	}
 	return nil, b
-}
-
-func notReady(in In) *Answer {
-	p := in.Pod
-	if p == nil || p.Spec.NodeName == "" {
-		return nil
-	}
-	if c := condition(p, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
-		return nil
-	}
-	a := &Answer{State: "not Ready"}
-	if c := condition(p, corev1.PodReady); c != nil {
-		a.Since = c.LastTransitionTime.Time
-	}
-	for _, c := range containers(p) {
-		if c.status == nil || c.init || c.status.Ready {
-			continue
-		}
-		if t := c.status.State.Terminated; t != nil {
-			a.Cause = fmt.Sprintf("Container %s has ended with %s.", c.spec.Name, exit(c, t))
-			a.Fixes = exitFixes(in, c, t)
-			return a
-		}
-		if pr, at, ok := newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" }); ok && pr.Result != "success" {
-			w := investigate(in, c.spec, heard(in, pr))
-			a.Cause = fmt.Sprintf("The Pod runs but is not ready: the %s probe of container %s %s.", pr.Probe, c.spec.Name, w.text)
-			a.Facts = []string{fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count, ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, "."))}
-			a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
-			a.Fixes = append(append(w.fixes, w.look...), logsOf(in, c.spec.Name))
-			return a
-		}
-		a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.", c.spec.Name)
-		return a
-	}
-	for _, g := range p.Spec.ReadinessGates {
-		c := condition(p, g.ConditionType)
-		if c == nil || c.Status != corev1.ConditionTrue {
-			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that condition has to set it.", g.ConditionType)
-			a.Fixes = []Fix{do("set it by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
-			return a
-		}
-	}
-	if c := condition(p, corev1.PodReady); c != nil && c.Message != "" {
-		a.Cause = c.Message
-		return a
-	}
-	return nil
 }
 
 // ready tells why a healthy Pod is where it is.

@@ -79,7 +79,23 @@ func askedService(a *Answer, in In, q asked) bool {
 			edited(in, "or do without hostNetwork", func(x *corev1.PodSpec) { x.HostNetwork = false }))
 		return true
 	}
-	return noPort(a, in, q, s) || nobody(a, in, q, s)
+	return noPort(a, in, q, s) || nobody(a, in, q, s) || foreignServers(a, in, q)
+}
+
+// foreignServers is a Pod that names its own name servers instead of the cluster's, which alone know Services.
+func foreignServers(a *Answer, in In, q asked) bool {
+	spec := &in.Pod.Spec
+	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil {
+		return false
+	}
+	a.Cause = fmt.Sprintf("Init container %s waits for %s, and the Pod does not ask the cluster's name server, which alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.by, q, several(spec.DNSConfig.Nameservers))
+	a.Fixes = append(a.Fixes, clusterNames(in))
+	return true
+}
+
+// clusterNames lets a Pod that names its own name servers ask the cluster's.
+func clusterNames(in In) Fix {
+	return edited(in, "ask the cluster's name server: dnsPolicy ClusterFirst", func(x *corev1.PodSpec) { x.DNSPolicy, x.DNSConfig = corev1.DNSClusterFirst, nil })
 }
 
 // noPort is a Service that has other ports than the one asked for.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,16 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 var configReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError"}
 
 var (
-	noClaim  = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
-	noKey    = regexp.MustCompile(`couldn't find key (\S+) in (ConfigMap|Secret) [^/\s]+/(\S+)`)
-	noObject = regexp.MustCompile(`(configmap|secret)s? "([^"]+)" not found`)
-	userName = regexp.MustCompile(`non-numeric user \(([^)]*)\)`)
-	program  = regexp.MustCompile(`exec: "([^"]+)"`)
+	noClaim   = regexp.MustCompile(`persistentvolumeclaim "([^"]+)" not found`)
+	noKey     = regexp.MustCompile(`couldn't find key (\S+) in (ConfigMap|Secret) [^/\s]+/(\S+)`)
+	noObject  = regexp.MustCompile(`(configmap|secret)s? "([^"]+)" not found`)
+	userName  = regexp.MustCompile(`non-numeric user \(([^)]*)\)`)
+	noSubPath = regexp.MustCompile(`failed to prepare subPath for volumeMount "([^"]+)"`)
+	program   = regexp.MustCompile(`exec: "([^"]+)"`)
 )
 
 func configFails(in In) *Answer {
@@ -30,7 +33,7 @@ func configFails(in In) *Answer {
 		if w == nil || !slices.Contains(configReasons, w.Reason) {
 			continue
 		}
-		a := &Answer{State: w.Reason, Cause: fmt.Sprintf("Container %s cannot be made: %s", c.spec.Name, w.Message), Next: "it is tried again with growing pauses"}
+		a := &Answer{State: w.Reason, Cause: fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message), Next: "it is tried again with growing pauses"}
 		low := strings.ToLower(w.Message)
 		switch {
 		case noKey.MatchString(w.Message):
@@ -50,13 +53,52 @@ func configFails(in In) *Answer {
 			if m := program.FindStringSubmatch(w.Message); m != nil {
 				a.Fixes[0].Say = fmt.Sprintf("correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)
 			}
+		case noSubPath.MatchString(w.Message):
+			subPathFails(a, in, c, noSubPath.FindStringSubmatch(w.Message)[1])
 		default:
-			a.Fixes = says(missing(w.Message))
+			a.Fixes = says(cmp.Or(toldFix(in, w.Message), missing(w.Message)))
 		}
 		a.Facts = append(a.Facts, "the kubelet's words: "+w.Message)
 		return a
 	}
 	return nil
+}
+
+// toldFix is what the kubelet said could be done about a failure with this text; empty where it said nothing.
+func toldFix(in In, text string) string {
+	w, _, _ := newest[journal.Waiting](in, func(w journal.Waiting) bool { return strings.Contains(w.For, text) })
+	return w.Fix
+}
+
+// subPathFails is a path in a volume that cannot be mounted: it leads out of the volume, or through a file.
+func subPathFails(a *Answer, in In, c container, volume string) {
+	var paths []string
+	for _, m := range c.spec.VolumeMounts {
+		if p := cmp.Or(m.SubPath, m.SubPathExpr); m.Name == volume && p != "" {
+			paths = append(paths, fmt.Sprintf("%s (at %s)", p, m.MountPath))
+		}
+	}
+	a.Cause = fmt.Sprintf("%s cannot be made: subPath %s of volume %s cannot be mounted", c.title(), several(paths), volume)
+	why := strings.TrimPrefix(toldFix(in, fmt.Sprintf("failed to prepare subPath for volumeMount %q", volume)), "the subPath must stay inside the volume: ")
+	switch {
+	case strings.Contains(why, "cross-device link"), strings.Contains(why, "too many levels"):
+		a.Cause += ": it is, or passes, a symbolic link that leads out of the volume, which the kubelet does not follow"
+	case strings.Contains(why, "not a directory"):
+		a.Cause += ": a part of it is a file and no directory"
+	default:
+		a.Cause += ": it must exist or be made inside the volume, and no symbolic link may lead out of it"
+	}
+	a.Cause += "."
+	if why != "" {
+		a.Facts = append(a.Facts, "the kernel's words: "+why)
+	}
+	a.Fixes = []Fix{editedContainer(in, c.spec.Name, "mount the whole volume there instead of the path in it", func(x *corev1.Container) {
+		for i := range x.VolumeMounts {
+			if x.VolumeMounts[i].Name == volume {
+				x.VolumeMounts[i].SubPath, x.VolumeMounts[i].SubPathExpr = "", ""
+			}
+		}
+	}), {Say: "or make the path a directory of the volume itself: what wrote the link there has to write the files instead"}}
 }
 
 var kinds = map[string]string{"configmap": "ConfigMap", "secret": "Secret", "config": "ConfigMap"}

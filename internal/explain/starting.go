@@ -43,8 +43,28 @@ func volumeWaits(in In) *Answer {
 	if fix == "" {
 		fix = missing(w.Message)
 	}
+	a.Fixes = append(a.Fixes, hostPathFixes(in, w.Volume)...)
 	a.Fixes = append(a.Fixes, says(fix)...)
 	return a
+}
+
+// hostPathFixes lets the kubelet make what a hostPath volume wants to find on the node.
+func hostPathFixes(in In, volume string) []Fix {
+	creates := map[corev1.HostPathType]corev1.HostPathType{corev1.HostPathDirectory: corev1.HostPathDirectoryOrCreate, corev1.HostPathFile: corev1.HostPathFileOrCreate}
+	for _, v := range in.Pod.Spec.Volumes {
+		if v.Name != volume || v.HostPath == nil || v.HostPath.Type == nil || creates[*v.HostPath.Type] == "" {
+			continue
+		}
+		to := creates[*v.HostPath.Type]
+		return []Fix{edited(in, fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s", v.HostPath.Path, to, *v.HostPath.Type), func(s *corev1.PodSpec) {
+			for i := range s.Volumes {
+				if s.Volumes[i].Name == volume {
+					s.Volumes[i].HostPath.Type = &to
+				}
+			}
+		})}
+	}
+	return nil
 }
 
 // missing turns the text of a missing object into what to create.
@@ -88,6 +108,9 @@ func starting(in In) *Answer {
 	}
 	if w, at, ok := newest[journal.Waiting](in, nil); ok {
 		a.Cause, a.Since, a.Next = "The kubelet "+w.Line()+".", at, w.Next
+		if w.Fix != "" {
+			a.Fixes = says(w.Fix)
+		}
 	} else if len(in.Entries) > 0 {
 		a.Facts = append(a.Facts, "last: "+in.Entries[len(in.Entries)-1].Fact.Line())
 	}

@@ -41,6 +41,10 @@ func stuck(in In) *Answer {
 			do("look for processes of the Pod that the kernel holds (state D: a device or a file server does not answer), and read the runtime's log"),
 		},
 	}
+	if w, _, ok := newest[journal.Waiting](in, func(w journal.Waiting) bool { return !w.Since.Before(f.Since) && w.Fix != "" }); ok {
+		a.Cause += fmt.Sprintf(" It waits for %s.", w.For)
+		a.Next, a.Fixes = w.Next, append(says(w.Fix), a.Fixes[0])
+	}
 	if in.Pod.DeletionTimestamp != nil {
 		a.State = "Terminating"
 		a.Fixes = append(a.Fixes, forceDelete(in))

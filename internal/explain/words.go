@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -35,7 +36,7 @@ func lastWords(a *Answer, in In, c container) {
 	for _, line := range strings.Split(words, "\n") {
 		a.Facts = append(a.Facts, "it said: "+line)
 	}
-	if unresolved(a, in, c, words) {
+	if unresolved(a, in, c, words) || sealed(a, in, c, words) {
 		return
 	}
 	m := unset.FindStringSubmatch(words)
@@ -51,4 +52,51 @@ func lastWords(a *Answer, in In, c container) {
 	a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("set %s; the value is yours to fill in, CHANGE-ME stands for it", m[1]), func(x *corev1.Container) {
 		x.Env = append(x.Env, corev1.EnvVar{Name: m[1], Value: "CHANGE-ME"})
 	})}, a.Fixes...)
+}
+
+// unwritable are last words about a file that could not be written because the file system is read-only; the group is the file.
+var unwritable = regexp.MustCompile(`(/[^\s:'"]+)['"]?: Read-only file system`)
+
+// sealed adds why a file could not be written: the image is read-only to the container, or the volume that the file is on.
+func sealed(a *Answer, in In, c container, words string) bool {
+	m := unwritable.FindStringSubmatch(words)
+	if m == nil {
+		return false
+	}
+	file := m[1]
+	dir := path.Dir(file)
+	for _, v := range c.spec.VolumeMounts {
+		if v.ReadOnly && (file == v.MountPath || strings.HasPrefix(file, strings.TrimSuffix(v.MountPath, "/")+"/")) {
+			a.Cause += fmt.Sprintf(" It cannot write %s: volume %s is mounted read-only at %s.", file, v.Name, v.MountPath)
+			a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written", v.Name), func(x *corev1.Container) {
+				for i := range x.VolumeMounts {
+					if x.VolumeMounts[i].MountPath == v.MountPath {
+						x.VolumeMounts[i].ReadOnly = false
+					}
+				}
+			})}, a.Fixes...)
+			return true
+		}
+	}
+	s := c.spec.SecurityContext
+	if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+		return false
+	}
+	a.Cause += fmt.Sprintf(" It cannot write %s: readOnlyRootFilesystem is set, so only volumes can be written.", file)
+	fixes := []Fix{editedContainer(in, c.spec.Name, "or allow writing to the image's own files: what breaks in can then change them too", func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil })}
+	if dir != "/" {
+		name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_", "-").Replace(strings.ToLower(dir)), "-")
+		fixes = append([]Fix{edited(in, fmt.Sprintf("give it an empty volume at %s (what the image has there is then hidden)", dir), func(x *corev1.PodSpec) {
+			x.Volumes = append(x.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+			for _, list := range [][]corev1.Container{x.InitContainers, x.Containers} {
+				for i := range list {
+					if list[i].Name == c.spec.Name {
+						list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: dir})
+					}
+				}
+			}
+		})}, fixes...)
+	}
+	a.Fixes = append(fixes, a.Fixes...)
+	return true
 }

@@ -7,6 +7,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// A file that could not be written is told with what seals it, and the volume or setting that would open it.
+func TestWordsAboutAFileSystemThatIsSealed(t *testing.T) {
+	sealing, mount := true, corev1.VolumeMount{Name: "conf", MountPath: "/etc/app", ReadOnly: true}
+	for words, want := range map[string][2]string{
+		"sh: can't create /var/run/app.pid: Read-only file system":         {"It cannot write /var/run/app.pid: readOnlyRootFilesystem is set", `"mountPath":"/var/run"`},
+		"touch: /lock: Read-only file system":                              {"It cannot write /lock: readOnlyRootFilesystem is set", `"readOnlyRootFilesystem":null`},
+		"open '/etc/app/x.conf': Read-only file system (os error 30)":      {"volume conf is mounted read-only at /etc/app", `"readOnly":null`},
+		"cannot write /etc/application.conf: Read-only file system at all": {"readOnlyRootFilesystem is set", `"mountPath":"/etc"`},
+		"read-only is what I like":                                         {"ends", "logs app"},
+	} {
+		in := base()
+		in.app().SecurityContext, in.app().VolumeMounts = &corev1.SecurityContext{ReadOnlyRootFilesystem: &sealing}, []corev1.VolumeMount{mount}
+		in.state(waiting("CrashLoopBackOff", "")).LastTerminationState.Terminated = ended0(1, "Error")
+		in.Words = map[string]string{"app": words}
+		a := Why(in)
+		if !strings.Contains(a.Cause, want[0]) || !strings.Contains(strings.Join(a.Fixes[0].Run, " ")+a.Fixes[0].Say, want[1]) && words != "read-only is what I like" {
+			t.Errorf("%s: %s; first %+v", words, a.Cause, a.Fixes[0])
+		}
+	}
+}
+
 // What a container said before it ended stands in the answer, and a variable that it asks for can be set.
 func TestLastWords(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "x"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -50,16 +51,41 @@ func (f StorageExceeded) Line() string {
 	return s
 }
 
-// Size prints bytes as a person reads them: 812, 24Ki, 3.5Mi, 150Mi.
+// Size prints bytes as a person reads them: exactly where few digits of a unit are exact (812, 24Ki, 1536Mi, 16Gi), else to three digits and marked so (about 2.7Gi).
 func Size(n int64) string {
-	const ki, mi = 1 << 10, 1 << 20
-	switch {
-	case n < ki:
+	units := []struct {
+		shift int
+		name  string
+	}{{40, "Ti"}, {30, "Gi"}, {20, "Mi"}, {10, "Ki"}}
+	const few = 10_000 // more than four digits are no longer read at a glance
+	if -few < n && n < few {
 		return fmt.Sprint(n)
-	case n < mi:
-		return fmt.Sprintf("%dKi", n/ki)
-	case n < 10*mi:
-		return fmt.Sprintf("%.1fMi", float64(n)/mi)
 	}
-	return fmt.Sprintf("%dMi", n/mi)
+	for _, u := range units {
+		if n%(1<<u.shift) == 0 && n>>u.shift < few {
+			return fmt.Sprintf("%d%s", n>>u.shift, u.name)
+		}
+	}
+	for _, u := range units {
+		v := float64(n) / float64(int64(1)<<u.shift)
+		switch {
+		case v < 1:
+		case v < 10:
+			return "about " + plain(v, 2) + u.name
+		case v < 100:
+			return "about " + plain(v, 1) + u.name
+		default:
+			return "about " + plain(v, 0) + u.name
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// plain prints a number with so many digits after the point at most.
+func plain(v float64, digits int) string {
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
 }

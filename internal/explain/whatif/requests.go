@@ -15,13 +15,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// Amount prints a quantity of a resource for people: always milli for cpu, binary suffixes for bytes.
+// Amount prints a quantity of a resource for people: always milli for cpu, bytes as journal.Size.
 func Amount(name string, n int64) string {
 	switch {
 	case name == string(v1.ResourceCPU):
 		return fmt.Sprintf("%dm", n)
 	case name == string(v1.ResourceMemory), name == string(v1.ResourceEphemeralStorage), strings.HasPrefix(name, v1.ResourceHugePagesPrefix):
-		return resource.NewQuantity(n, resource.BinarySI).String()
+		return journal.Size(n)
 	}
 	return fmt.Sprint(n)
 }
@@ -86,7 +86,11 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 		if figure(name, pod.Requests(p)) == total {
 			return nil, false // somebody else decides: overhead, or the Pod's own level
 		}
-		says = append(says, fmt.Sprintf("lower the %s request of %s by %s to %s", name, what, Amount(string(name), had-to), Amount(string(name), to)))
+		exact := Amount(string(name), to)
+		if q := quantity(string(name), to); name != v1.ResourceCPU {
+			exact = q.String() // it is what the command sets
+		}
+		says = append(says, fmt.Sprintf("lower the %s request of %s by %s to %s", name, what, Amount(string(name), had-to), exact))
 	}
 	return nil, false
 }

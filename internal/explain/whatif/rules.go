@@ -26,6 +26,8 @@ var repairs = map[string][]func(state, journal.NodeRefusal) []change{
 	"PodTopologySpread": {labelForSpread, widenSpread, honorTaints, softenSpread},
 	"InterPodAffinity":  {dropPodAffinity, removeRival},
 	"DynamicResources":  {freeDevices},
+
+	"VolumeRestrictions": {freeClaim},
 }
 
 func changes(st state, r journal.NodeRefusal) []change {
@@ -249,6 +251,31 @@ func freePort(st state, r journal.NodeRefusal) []change {
 			}
 		}
 	}}}
+}
+
+// freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for one Pod at a time.
+func freeClaim(st state, _ journal.NodeRefusal) []change {
+	mine := map[string]bool{}
+	for _, v := range st.pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			mine[v.PersistentVolumeClaim.ClaimName] = true
+		}
+	}
+	for _, n := range st.world.All() {
+		var holders []*v1.Pod
+		for _, info := range n.GetPods() {
+			p := info.GetPod()
+			if p.Namespace == st.pod.Namespace && slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
+				return v.PersistentVolumeClaim != nil && mine[v.PersistentVolumeClaim.ClaimName]
+			}) {
+				holders = append(holders, p)
+			}
+		}
+		if len(holders) > 0 {
+			return []change{without(n.Node().Name, holders...)}
+		}
+	}
+	return nil
 }
 
 func dropPodAffinity(st state, _ journal.NodeRefusal) []change {

@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// hookWords says what a lifecycle hook does.
+func hookWords(h *corev1.LifecycleHandler) string {
+	switch {
+	case h.Exec != nil:
+		return "exec " + strings.Join(h.Exec.Command, " ")
+	case h.HTTPGet != nil:
+		return fmt.Sprintf("GET %s on port %s", h.HTTPGet.Path, h.HTTPGet.Port.String())
+	case h.Sleep != nil:
+		return fmt.Sprintf("sleep of %d s", h.Sleep.Seconds)
+	}
+	return "of no known kind"
+}
+
+// hooked is a container whose postStart hook runs: its process lives, and the kubelet calls it started only when the hook is over.
+func hooked(in In) *Answer {
+	if in.Pod == nil || in.Pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for _, c := range containers(in.Pod) {
+		if c.waiting() == nil || c.spec.Lifecycle == nil || c.spec.Lifecycle.PostStart == nil {
+			continue
+		}
+		f, at, ok := newest[journal.ContainerStarted](in, func(f journal.ContainerStarted) bool { return f.Container == c.spec.Name })
+		if !ok {
+			continue
+		}
+		if e, _, over := newest[journal.ContainerExited](in, func(e journal.ContainerExited) bool { return e.ID == f.ID }); over && e.ID != "" {
+			continue
+		}
+		if k, since, killing := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name }); killing && since.After(at) && k.Cause != "" {
+			continue // the hook has failed
+		}
+		return &Answer{State: "starting", Since: at,
+			Cause: fmt.Sprintf("%s was started, and its postStart hook (%s) still runs, for %s now: the container counts as running only when the hook has ended.%s", c.title(), hookWords(c.spec.Lifecycle.PostStart), ago(in.Now.Sub(at)), c.holdsUp(in)),
+			Next:  "a hook has no time limit of its own: the kubelet waits until it ends, and ends the container when it fails",
+			Fixes: []Fix{editedContainer(in, c.spec.Name, "do without the hook: what it prepares is then left to the program itself", func(x *corev1.Container) { x.Lifecycle.PostStart = nil }), logsOf(in, c.spec.Name)},
+		}
+	}
+	return nil
+}
+
+// stopStage is how far the stop of a container is.
+type stopStage struct {
+	hook  bool          // its preStop hook runs
+	term  bool          // it was asked to end
+	since time.Duration // ago: of the hook's begin, or of the request
+}
+
+// stageOf reads a container's stop from the journal; the zero value where nothing is known.
+func stageOf(in In, c container) stopStage {
+	_, begun, asked := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
+	step, at, ok := newest[journal.StopStep](in, func(s journal.StopStep) bool { return s.Container == c.spec.Name })
+	switch {
+	case ok && step.Step == "TERM" && (!asked || !at.Before(begun)):
+		return stopStage{term: true, since: in.Now.Sub(at)}
+	case asked && (!ok || at.Before(begun)) && c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil:
+		return stopStage{hook: true, since: in.Now.Sub(begun)}
+	}
+	return stopStage{}
+}
+
+// signal is what asks the container to end: its own stop signal, or TERM.
+func (c container) signal() string {
+	if c.status != nil && c.status.StopSignal != nil {
+		return strings.TrimPrefix(string(*c.status.StopSignal), "SIG")
+	}
+	if l := c.spec.Lifecycle; l != nil && l.StopSignal != nil {
+		return strings.TrimPrefix(string(*l.StopSignal), "SIG")
+	}
+	return "TERM"
+}
+
+// stopping tells what the containers of a Pod that was deleted are doing, and when they are killed.
+func stopping(a *Answer, in In, running []container) {
+	grace := gracePeriod(in.Pod)
+	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {
+		grace = *g
+	}
+	var names, hooks, said []string
+	for _, c := range running {
+		names = append(names, c.spec.Name)
+		switch s := stageOf(in, c); {
+		case s.hook:
+			hooks = append(hooks, c.spec.Name)
+			said = append(said, fmt.Sprintf("container %s is in its preStop hook (%s) for %s now and gets %s when it is over", c.spec.Name, hookWords(c.spec.Lifecycle.PreStop), ago(s.since), c.signal()))
+		case s.term:
+			said = append(said, fmt.Sprintf("container %s was sent %s %s ago and has not ended", c.spec.Name, c.signal(), ago(s.since)))
+		case c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil:
+			a.Facts = append(a.Facts, fmt.Sprintf("container %s has a preStop hook (%s), which runs before it gets %s", c.spec.Name, hookWords(c.spec.Lifecycle.PreStop), c.signal()))
+		}
+	}
+	a.Cause = fmt.Sprintf("Containers still run: %s. They were asked to stop and have %ds of grace", strings.Join(names, ", "), grace)
+	if len(said) > 0 {
+		a.Cause += ": " + strings.Join(said, "; ")
+	}
+	a.Cause += "."
+	if left := in.Pod.DeletionTimestamp.Sub(in.Now); left > 0 {
+		a.Next = fmt.Sprintf("what still runs in %s is killed", ago(left))
+	} else {
+		a.Next = fmt.Sprintf("the grace period ended %s ago: the runtime is being asked to kill", ago(-left))
+	}
+	if len(in.Pod.Finalizers) > 0 {
+		a.Facts = append(a.Facts, "finalizers hold the object afterwards: "+strings.Join(in.Pod.Finalizers, ", "))
+	}
+	if len(hooks) > 0 {
+		a.Fixes = says("wait, or make the preStop hook of " + several(hooks) + " end sooner: the grace period counts from the deletion, so the hook takes from what the process has to end in")
+	} else {
+		a.Fixes = says("wait, or make the process end on " + running[0].signal() + " (it is process 1 in its container: a shell does not pass the signal on, unless it starts the program with exec)")
+	}
+	const short = 5
+	if grace > short && in.Pod.DeletionTimestamp.Sub(in.Now) > short*time.Second {
+		a.Fixes = append(a.Fixes, do(fmt.Sprintf("or give it less time: what still runs after %ds is killed, and loses what it has not saved", short), fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=%d --wait=false", in.Ref.Namespace, in.Ref.Name, short)))
+	}
+}

@@ -1,0 +1,107 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// waitedProbe is the probe that a running container is waited for: the startup probe until it has passed, then the readiness probe.
+func waitedProbe(c container) (kind string, p *corev1.Probe) {
+	switch {
+	case c.spec.StartupProbe != nil && (c.status == nil || c.status.Started == nil || !*c.status.Started):
+		return "startup", c.spec.StartupProbe
+	case c.spec.ReadinessProbe != nil:
+		return "readiness", c.spec.ReadinessProbe
+	}
+	return "", nil
+}
+
+// awaitProbe says how the probe stands that a running container is waited for; lead begins the sentence. It tells whether there is one.
+func awaitProbe(a *Answer, in In, c container, lead string) bool {
+	kind, p := waitedProbe(c)
+	pr, at, asked := newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe == kind })
+	if !asked { // another status than the journal's: what the container's probes said last counts
+		pr, at, asked = newest[journal.Probed](in, func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
+	}
+	if asked && pr.Result != "success" {
+		w := investigate(in, c.spec, heard(in, pr))
+		a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s.", lead, pr.Probe, c.spec.Name, w.text)
+		a.Facts = append(a.Facts, fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count, ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, ".")))
+		a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
+		if pr.Probe == "startup" && p != nil {
+			a.Next = fmt.Sprintf("it is asked every %ds; %d failures in a row are allowed, then the kubelet ends the container", p.PeriodSeconds, p.FailureThreshold)
+		}
+		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.look...), logsOf(in, c.spec.Name))
+		return true
+	}
+	if p == nil {
+		return false
+	}
+	first := c.status.State.Running.StartedAt.Add(secondsOf(int64(p.InitialDelaySeconds)))
+	if left := first.Sub(in.Now); left > 0 {
+		a.Cause = fmt.Sprintf("%s: the %s probe of container %s has not been asked yet, because its initialDelaySeconds is %d.", lead, kind, c.spec.Name, p.InitialDelaySeconds)
+		a.Next = fmt.Sprintf("it is asked first in %s, then every %ds", ago(left), p.PeriodSeconds)
+		a.Fixes = append(a.Fixes, editedProbe(in, journal.Probed{Container: c.spec.Name, Probe: kind}, "ask from the beginning: a probe that fails before the program listens does no harm to readiness", func(x *corev1.Probe) { x.InitialDelaySeconds = 0 }))
+		return true
+	}
+	a.Cause = fmt.Sprintf("%s: the %s probe of container %s has not succeeded so far.", lead, kind, c.spec.Name)
+	if p.SuccessThreshold > 1 {
+		a.Cause = fmt.Sprintf("%s: the %s probe of container %s has to succeed %d times in a row (successThreshold), and has not yet.", lead, kind, c.spec.Name, p.SuccessThreshold)
+	}
+	a.Next = fmt.Sprintf("it is asked every %ds", max(p.PeriodSeconds, 1))
+	a.Fixes = append(a.Fixes, logsOf(in, c.spec.Name))
+	return true
+}
+
+// notReady tells what keeps a Pod whose containers run from being ready.
+func notReady(in In) *Answer {
+	p := in.Pod
+	if p == nil || p.Spec.NodeName == "" {
+		return nil
+	}
+	if c := condition(p, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
+		return nil
+	}
+	a := &Answer{State: "not Ready"}
+	if c := condition(p, corev1.PodReady); c != nil {
+		a.Since = c.LastTransitionTime.Time
+	}
+	for _, c := range containers(p) {
+		if c.status == nil || c.init || c.status.Ready {
+			continue
+		}
+		if t := c.status.State.Terminated; t != nil {
+			a.Cause = fmt.Sprintf("Container %s has ended with %s.", c.spec.Name, exit(c, t))
+			a.Fixes = exitFixes(in, c, t)
+			return a
+		}
+		if c.status.State.Running == nil || !awaitProbe(a, in, c, "The Pod runs but is not ready") {
+			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.", c.spec.Name)
+		}
+		return a
+	}
+	if gateClosed(a, p) {
+		return a
+	}
+	if c := condition(p, corev1.PodReady); c != nil && c.Message != "" {
+		a.Cause = c.Message
+		return a
+	}
+	return nil
+}
+
+// gateClosed tells of a readiness gate that nobody has opened.
+func gateClosed(a *Answer, p *corev1.Pod) bool {
+	for _, g := range p.Spec.ReadinessGates {
+		if c := condition(p, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that condition has to set it.", g.ConditionType)
+			a.Fixes = []Fix{do("set it by hand", fmt.Sprintf(`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
+			return true
+		}
+	}
+	return false
+}
