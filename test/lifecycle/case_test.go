@@ -73,12 +73,15 @@ func (c Case) live(t *testing.T, p *place) {
 	l.compare(c.seen)
 }
 
+// shortly is the grace, in seconds, of Pods that are in the way. With 0 the object goes before the containers do: the scheduler gives their room to another
+// Pod, and the kubelet refuses that one as OutOfcpu, as upstream's does.
+var shortly = int64(1)
+
 // end takes the Pod away and stops watching; a case that failed prints its history.
 func (l *life) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	zero := int64(0)
-	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &zero}) // it may be gone
+	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &shortly}) // it may be gone
 	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})                       // in the background
 	if l.Failed() {
 		l.Log("\n" + l.h.tale())

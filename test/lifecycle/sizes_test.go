@@ -123,8 +123,7 @@ func (l *life) neighbour(cpu int64) (leave func()) {
 		l.Fatal(err)
 	}
 	leave = func() {
-		zero := int64(0)
-		_ = pods.Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero}) // it may be gone
+		_ = pods.Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &shortly}) // it may be gone
 	}
 	l.Cleanup(leave)
 	l.eventually("the neighbour runs", func() error {
