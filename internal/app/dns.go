@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/dns"
 	"github.com/gantry-project/gantry/internal/dns/plan"
 	"github.com/gantry-project/gantry/internal/doctor"
+	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/network/lease"
 )
 
@@ -46,6 +47,17 @@ func (o *dnsFlags) flags(f *pflag.FlagSet, prefix string) {
 // upFlags are those of `gantry up`.
 func (o *dnsFlags) upFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.on, "dns", true, "answer the cluster's names at the tenth address of the Services' range; false when another DNS does, or nobody")
+	o.besideFlags(f)
+}
+
+// nodeFlags are those of `gantry kubelet`.
+func (o *dnsFlags) nodeFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.on, "dns", true, "with --network-kubeconfig and --cluster-cidr, answer the cluster's names to this node's Pods, as clusterDNS of the KubeletConfiguration; false leaves that to other nodes")
+	o.besideFlags(f)
+}
+
+// besideFlags are those of a server that runs beside a kubelet.
+func (o *dnsFlags) besideFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.bind, "dns-bind-address", "", "address[:port] where other nodes ask this one's DNS server (default: the gateway of the Pod network, port 53)")
 	o.flags(f, "dns-")
 }
@@ -82,10 +94,10 @@ func (o *dnsFlags) clusterDNS(p *place) (netip.Addr, bool) {
 	return plan.ClusterAddress(ranges[0])
 }
 
-// gateway is the node's address on its own Pod network, in the family of a.
-func (p *place) gateway(a netip.Addr) netip.AddrPort {
-	for text := range strings.SplitSeq(p.podCIDR, ",") {
-		if r, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && r.Addr().Is4() == a.Is4() {
+// gateway is where the node's DNS server answers on its own Pod network of these ranges, in the family of a; none where it has no such range.
+func gateway(own []netip.Prefix, a netip.Addr) netip.AddrPort {
+	for _, r := range own {
+		if r.Addr().Is4() == a.Is4() {
 			return netip.AddrPortFrom(lease.Gateway(r), dnsPort)
 		}
 	}
@@ -103,18 +115,44 @@ func (u *upCommand) dns(ctx context.Context, c cluster) error {
 		<-ctx.Done()
 		return nil
 	}
-	base, alone, err := f.settings("dns-")
-	if err != nil {
-		return err
-	}
 	o := dns.Options{
 		API: c.server.InProcess(&user.DefaultInfo{Name: "gantry", Groups: []string{user.SystemPrivilegedGroup}}), Domain: u.node.loaded.Config.ClusterDomain,
-		Base: base, Alone: alone, ResolvConf: resolvConf, Node: u.nodeName, Listen: dns.Listen{Cluster: at},
+		Node: u.nodeName, Listen: dns.Listen{Cluster: at},
 	}
 	if c.engine.network && !u.given() { // a range that the Node will be given is not known yet
-		o.Listen.Link, o.Listen.Bind = u.bridge, u.gateway(at)
+		own, err := network.ParseRanges(u.podCIDR)
+		if err != nil {
+			return err
+		}
+		o.Listen.Link, o.Listen.Bind = u.bridge, gateway(own, at)
 	} else if ip, err := netip.ParseAddr(u.nodeIP); err == nil && !ip.IsLoopback() {
 		o.Listen.Bind = netip.AddrPortFrom(ip, dnsPort)
+	}
+	return f.serve(ctx, o, u.out.step)
+}
+
+// names runs the DNS server of a node that joined, at the gateway of its Pods: by the Service kube-dns each node's proxy leads them to their own server, and to
+// another's where that has ended. Its answers go on while the API server is away.
+func (k *kubeletCommand) names(ctx context.Context, api *rest.Config, own []netip.Prefix) error {
+	f, config := &k.node.dns, k.node.loaded.Config
+	at := netip.Addr{}
+	if len(config.ClusterDNS) > 0 {
+		at, _ = netip.ParseAddr(config.ClusterDNS[0]) // checked with the configuration
+	}
+	if !f.on || !at.IsValid() {
+		if f.on {
+			k.say("no DNS server of this node's own: the KubeletConfiguration names no clusterDNS")
+		}
+		<-ctx.Done()
+		return nil
+	}
+	return f.serve(ctx, dns.Options{API: api, Domain: config.ClusterDomain, Node: k.nodeName, Listen: dns.Listen{Cluster: at, Bind: gateway(own, at)}, Withdraw: true}, k.say)
+}
+
+// serve runs the server of a node by o and the flags until ctx ends. Where no address is named and none can be had, that is said, and all else goes on.
+func (f *dnsFlags) serve(ctx context.Context, o dns.Options, say func(string, ...any)) (err error) {
+	if o.Base, o.Alone, err = f.settings("dns-"); err != nil {
+		return err
 	}
 	if f.bind != "" {
 		list, err := plan.Servers([]string{f.bind})
@@ -123,13 +161,14 @@ func (u *upCommand) dns(ctx context.Context, c cluster) error {
 		}
 		o.Listen.Bind = list[0]
 	}
-	o.Publish = o.Listen.Bind.IsValid() && o.Listen.Bind.Addr().Is4() == at.Is4() && !o.Listen.Bind.Addr().IsLoopback()
+	o.ResolvConf = resolvConf
+	o.Publish = o.Listen.Bind.IsValid() && o.Listen.Bind.Addr().Is4() == o.Listen.Cluster.Is4() && !o.Listen.Bind.Addr().IsLoopback()
 	if o.Web, err = sideListen("DNS server", f.metrics, dnsMetrics, "dns-metrics-bind-address"); err != nil {
 		return err
 	}
 	s, err := dns.New(ctx, o)
 	if err != nil && f.bind == "" {
-		u.out.step("warning: no DNS: %v (another DNS server may have the port: choose an address with --dns-bind-address, or --dns=false)", err)
+		say("warning: no DNS: %v (another DNS server may have the port: choose an address with --dns-bind-address, or --dns=false)", err)
 		<-ctx.Done()
 		return nil
 	}

@@ -37,6 +37,7 @@ type kubeletCommand struct {
 	first    string // kubeconfig to get the own one with
 	root     string // of the conventional files; empty but in tests
 	network  string // kubeconfig of who may see other nodes and network policies
+	say      func(string, ...any)
 }
 
 func newKubelet(io IO) *cobra.Command {
@@ -52,7 +53,8 @@ func newKubelet(io IO) *cobra.Command {
 	k.dataFlag(f)
 	k.place.nodeFlags(f)
 	k.node.kubeletFlags(f)
-	f.StringVar(&k.network, "network-kubeconfig", "", "kubeconfig that may read nodes, Pods, namespaces and network policies, so that Pods of other nodes are reached and policies enforced; a file that is not there is written when the request for its certificate is approved (default: neither)")
+	k.node.dns.nodeFlags(f)
+	f.StringVar(&k.network, "network-kubeconfig", "", "kubeconfig that may do what docs/examples/network-agent-rbac.yaml says, so that Pods of other nodes are reached, policies enforced and names answered here; a file that is not there is written when the request for its certificate is approved (default: neither)")
 	k.node.configFlags(f, "")
 	f.StringVar(&k.nodeName, "hostname-override", "", "name of this node")
 	f.StringVar(&k.clientCA, "client-ca-file", "", "authorities of client certificates for the kubelet's port (default: tokens only)")
@@ -135,6 +137,7 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 		identity.run = append(identity.run, renew)
 	}
 	k.policies = k.policies && k.network != ""
+	k.say = out.step
 	e, err := k.startEngine(ctx, sink, out.step)
 	if err != nil {
 		return err
@@ -165,20 +168,26 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 func (k *kubeletCommand) podNetwork(ctx context.Context, a netAgent, cfg *rest.Config) error {
 	if k.network != "" {
 		say := newly(a.say)
-		a.wide = sync.OnceValues(func() (kubernetes.Interface, error) {
-			return letIn(ctx, letInAgain, func(ctx context.Context) (kubernetes.Interface, error) {
+		a.wide = sync.OnceValues(func() (*rest.Config, error) {
+			wide, err := letIn(ctx, letInAgain, func(ctx context.Context) (*rest.Config, error) {
 				if k.unknown(time.Now()) {
 					if err := networkCredentials(ctx, cfg, k, say); err != nil {
 						return nil, err
 					}
 				}
 				wide, _, err := restConfig(k.network)
-				if err != nil {
-					return nil, err
-				}
-				return clientFor(wide, "gantry-network")
+				return wide, err
 			})
+			if err != nil {
+				return nil, err
+			}
+			again, err := k.renewal(cfg, say)
+			if again != nil {
+				go renewing(again)(ctx)
+			}
+			return wide, err
 		})
+		a.names = k.names
 	}
 	return a.run(ctx)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
@@ -35,12 +36,25 @@ type netAgent struct {
 	engine *engine
 	own    kubernetes.Interface // as this node
 	wide   whole                // nil: nothing is done that needs it
+	names  names                // nil: the cluster's names are not served here, or by somebody else
 	facts  journal.Sink         // nil: nobody is told
 	say    func(string, ...any)
 }
 
-// whole is a client that sees all nodes, Pods, namespaces and policies; it may have to wait until it is let in.
-type whole func() (kubernetes.Interface, error)
+// whole is who sees all nodes, Pods, namespaces, policies and Services; it may have to wait until it is let in.
+type whole func() (*rest.Config, error)
+
+// client is one for the parts of the agent.
+func (w whole) client() (kubernetes.Interface, error) {
+	cfg, err := w()
+	if err != nil {
+		return nil, err
+	}
+	return clientFor(cfg, "gantry-network")
+}
+
+// names serves the cluster's names to Pods whose addresses are of the ranges.
+type names func(ctx context.Context, api *rest.Config, own []netip.Prefix) error
 
 // How soon changes of nodes and links are followed, and how often routes are looked at without any.
 const (
@@ -49,11 +63,8 @@ const (
 )
 
 func (u *upCommand) networkOf(ctx context.Context, c cluster, own kubernetes.Interface) error {
-	wide, err := clientFor(c.server.InProcess(controllersUser()), "gantry-network")
-	if err != nil {
-		return err
-	}
-	return netAgent{place: &u.place, engine: c.engine, own: own, wide: func() (kubernetes.Interface, error) { return wide, nil }, facts: c.log.Speaker("kubelet", u.nodeName), say: u.out.step}.run(ctx)
+	wide := c.server.InProcess(controllersUser())
+	return netAgent{place: &u.place, engine: c.engine, own: own, wide: func() (*rest.Config, error) { return wide, nil }, facts: c.log.Speaker("kubelet", u.nodeName), say: u.out.step}.run(ctx)
 }
 
 // run works until ctx ends. On somebody else's network there is nothing to do.
@@ -120,7 +131,7 @@ func (a netAgent) policies(ctx context.Context) error {
 		return withFix(err, "install nftables 1.0.1 or newer, or give --network-policy=false")
 	}
 	config := a.place.networkConfig()
-	client, err := a.wide()
+	client, err := a.wide.client()
 	if err != nil {
 		return err
 	}
@@ -149,7 +160,7 @@ func (a netAgent) nodes(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	client, err := a.wide()
+	client, err := a.wide.client()
 	if err != nil {
 		return err
 	}
@@ -161,7 +172,17 @@ func (a netAgent) nodes(ctx context.Context) error {
 		return err
 	}
 	links := &peers.Links{ID: instance.ID(a.place.dataDir), Cluster: cluster}
-	return a.follow(ctx, client, links, self)
+	runs := []func(context.Context) error{func(ctx context.Context) error { return a.follow(ctx, client, links, self) }}
+	if a.names != nil {
+		runs = append(runs, func(ctx context.Context) error {
+			api, err := a.wide()
+			if err != nil {
+				return err
+			}
+			return a.names(ctx, api, self.Ranges)
+		})
+	}
+	return together(ctx, runs...)
 }
 
 // ownRange waits until the Node has its ranges and makes the network with them; a range given by hand is taken as it is.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
@@ -11,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -24,13 +24,14 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/certs"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
 // networkCredentials makes the kubeconfig of a joined node's network agent when it is not there: the node asks for a certificate of the user gantry-network,
 // and somebody approves, as a node by itself must not see other nodes' Pods. It returns when the file is written.
 func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletCommand, say func(string, ...any)) error {
-	dir := filepath.Join(k.dataDir, "kubelet-pki")
+	dir := k.pkiDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	if err != nil {
 		return err
 	}
-	pemFile := filepath.Join(dir, "network.pem")
+	pemFile := certs.AgentFile(dir)
 	if readable(pemFile) { // its request is used up: a new key makes a new one
 		for _, file := range []string{filepath.Join(dir, "network.key"), pemFile} { // the key may have gone in a start that was cut short
 			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -73,7 +74,7 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	if err != nil {
 		return withFix(fmt.Errorf("certificate of the network agent: %w", err), "kubectl delete csr %s, and approve the next one; or copy network.kubeconfig from the data directory of gantry up to %s", name, k.network)
 	}
-	if err := os.WriteFile(pemFile, slices.Concat(signed, keyPEM), 0o600); err != nil {
+	if err := certs.KeepAgent(dir, signed, keyPEM); err != nil {
 		return err
 	}
 	return writeNodeConfig(rest.CopyConfig(node), pemFile, k.network)
@@ -140,13 +141,29 @@ func (k *kubeletCommand) unknown(now time.Time) bool {
 	if !readable(k.network) {
 		return true
 	}
-	file := filepath.Join(k.dataDir, "kubelet-pki", "network.pem")
+	file := certs.AgentFile(k.pkiDir())
 	if _, err := os.Stat(file); err != nil {
 		return false // a kubeconfig that was brought here
 	}
 	have, err := cert.CertsFromFile(file)
 	return err != nil || now.After(have[0].NotAfter)
 }
+
+// renewal asks for a new certificate of the network agent before the one ends that this node had asked for, as the node itself; somebody approves it as the
+// first. The clients that show it read its file again. A kubeconfig that was brought here is not the node's to renew: nil.
+func (k *kubeletCommand) renewal(node *rest.Config, say func(string, ...any)) (*certs.Requested, error) {
+	dir := k.pkiDir()
+	if _, err := os.Stat(certs.AgentFile(dir)); err != nil {
+		return nil, nil
+	}
+	return certs.Agent(certs.Request{NodeName: k.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+		say("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, then kubectl certificate approve")
+		return clientFor(node, "gantry-network")
+	}}, pki.NetworkUser)
+}
+
+// pkiDir is where a node's certificates are.
+func (p *place) pkiDir() string { return filepath.Join(p.dataDir, "kubelet-pki") }
 
 // requestName is the same for the same key: a node that starts again finds the request it has made.
 func requestName(node string, keyPEM []byte) string {

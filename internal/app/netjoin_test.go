@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/gantry-project/gantry/internal/kubelet/certs"
 )
 
 // A node asks for its network agent's credentials when it has none, or when those it asked for have ended; what was brought there is left alone.
@@ -36,7 +38,7 @@ func TestWhenANodeAsksForNetworkCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "kubelet-pki", "network.pem")
+	file := certs.AgentFile(filepath.Join(dir, "kubelet-pki"))
 	for name, content := range map[string][]byte{"damaged": []byte("x"), "good": pem} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)

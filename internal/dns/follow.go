@@ -130,6 +130,19 @@ func (s *Server) publish(ctx context.Context) error {
 	return nil
 }
 
+// withdrawWithin bounds the end: an API server that is away does not hold it up.
+const withdrawWithin = 2 * time.Second
+
+// withdraw takes the slice away, though ctx has ended.
+func (s *Server) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
+	defer cancel()
+	name := plan.SliceName(s.o.Node)
+	if err := s.client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Info("The DNS server's EndpointSlice stays: Pods of this node ask in vain until it is back", "slice", name, "err", err)
+	}
+}
+
 func (s *Server) publishSlice(ctx context.Context) error {
 	want := plan.Server{Node: s.o.Node, At: s.at}
 	node, err := s.client.CoreV1().Nodes().Get(ctx, s.o.Node, metav1.GetOptions{})

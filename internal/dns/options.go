@@ -22,7 +22,9 @@ type Options struct {
 	// Node is where the server is. Publish keeps the Service and the slice of this node, so that others find it.
 	Node    string
 	Publish bool
-	Web     net.Listener // health and metrics; nil: not served
+	// Withdraw takes the slice away at the end, so that Pods of this node ask other nodes' servers while this one is away.
+	Withdraw bool
+	Web      net.Listener // health and metrics; nil: not served
 }
 
 // Listen are the addresses of a server.

@@ -134,6 +134,9 @@ func (s *Server) Run(ctx context.Context) error {
 			err = errors.Join(err, e)
 		}
 	}
+	if s.o.Publish && s.o.Withdraw {
+		s.withdraw(ctx)
+	}
 	if l := s.o.Listen; l.Link != "" && l.Release {
 		err = errors.Join(err, release(l.Link, l.Cluster))
 	}

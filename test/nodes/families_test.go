@@ -24,7 +24,7 @@ spec:
 // Pods, Services, node ports, names and policies of nodes that have addresses of both families: everything by IPv6 that the others do by IPv4.
 func TestTwoFamilies(t *testing.T) {
 	l := newLab(t)
-	l.cluster = clusterCIDRs
+	l.cluster, l.ending = clusterCIDRs, true
 	all := []*machine{l.machine("a", 1, 1), l.machine("b", 1, 2), l.machine("c", 2, 3)}
 	a := all[0]
 	l.cluster3(all, "--service-cluster-ip-range", serviceRanges)
@@ -58,6 +58,7 @@ func TestTwoFamilies(t *testing.T) {
 	}
 	t.Run("services", func(t *testing.T) { sixServices(t, all) })
 	t.Run("names", func(t *testing.T) { sixNames(t, all) })
+	t.Run("a certificate is renewed", func(t *testing.T) { renewed(t, all[2]) })
 	t.Run("policies", func(t *testing.T) { policies(t, all, families[1]) })
 	t.Run("a node cut off and back", func(t *testing.T) {
 		b := all[1]

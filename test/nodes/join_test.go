@@ -30,13 +30,13 @@ subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "system:boot
 `
 
 // joinConfig has the kubelet's port served with a certificate that the cluster's authority signs, and the API server's believed that it signed: both
-// are needed for exec and logs.
-const joinConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nserverTLSBootstrap: true\nauthentication: {x509: {clientCAFile: %s}}\n"
+// are needed for exec and logs. Names are asked for where the first node's Pods ask.
+const joinConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nserverTLSBootstrap: true\nauthentication: {x509: {clientCAFile: %s}}\nclusterDNS: [10.96.0.10]\n"
 
 const proxyConfig = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\ndetectLocalMode: NodeCIDR\n"
 
 // join makes the machine a node of first's cluster: by a bootstrap token, with the kubeconfigs that first wrote for proxies and network agents. A node
-// without the latter asks for it by itself.
+// without the latter asks for it by itself; in a lab of the ending kind it had asked long ago, and its certificate is about to end.
 func (m *machine) join(first *machine, given bool) {
 	m.lab.t.Helper()
 	must := func(err error) {
@@ -60,6 +60,9 @@ func (m *machine) join(first *machine, given bool) {
 		raw, err := os.ReadFile(filepath.Join(first.dir, name))
 		must(err)
 		must(os.WriteFile(in(filepath.Base(name)), raw, 0o600))
+	}
+	if !given && m.lab.ending {
+		m.nearlyEnded(first)
 	}
 	must(os.WriteFile(in("kubelet.yaml"), fmt.Appendf(nil, joinConfig, in("ca.crt")), 0o600))
 	m.run("kubelet", "--bootstrap-kubeconfig", in("bootstrap.kubeconfig"), "--kubeconfig", in("node.kubeconfig"), "--config", in("kubelet.yaml"), "--network-kubeconfig", in("network.kubeconfig"),

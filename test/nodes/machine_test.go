@@ -41,6 +41,7 @@ type lab struct {
 	dir     string
 	archive string
 	cluster string // addresses of Pods
+	ending  bool   // certificates that nodes had asked for are about to end
 	router  ns.NetNS
 	nodes   map[string]*machine
 }

@@ -119,9 +119,20 @@ func services(t *testing.T, all []*machine) {
 	}
 }
 
-// names: a Pod of each node asks the cluster's DNS address, behind which the first node answers.
+// names: a Pod of each node asks the cluster's DNS address, and its own node answers.
 func names(t *testing.T, all []*machine) {
 	a := all[0]
+	for _, m := range all[1:] {
+		gateway := netip.MustParsePrefix(a.must("", "get", "node", m.name, "-o", "jsonpath={.spec.podCIDR}")).Addr().Next().String()
+		m.lab.eventually(30*time.Second, m.name+" answers names for its own Pods", func() (string, bool) {
+			out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-"+m.name, "-o", "jsonpath={.endpoints[*].addresses[*]} {.endpoints[*].hints.forNodes[*].name}")
+			return fmt.Sprint(out, err), out == gateway+" "+m.name
+		})
+		m.lab.eventually(patience, "the proxy of "+m.name+" leads names there", func() (string, bool) {
+			out := m.sh("nft list map ip $(nft list tables ip | awk '/gantry_proxy_/ { print $3 }') endpoints-1")
+			return out, strings.Contains(out, "10.96.0.10 . udp . 53 : "+gateway+" . 53")
+		})
+	}
 	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
 	for _, m := range all {
@@ -203,10 +214,27 @@ spec:
 	}
 }
 
-// cutOff takes a node's link away and gives it back: its own Pod is reached there all the time, and everything from everywhere afterwards.
+// cutOff takes a node's link away and gives it back: its own Pod is reached there all the time and finds names, and everything from everywhere afterwards,
+// names among it that came meanwhile.
 func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
-	b := all[1]
+	a, b := all[0], all[1]
+	where := map[string]string{}
+	find := func(name string) (got string, err error) {
+		err = b.inside("web-b", func() (err error) {
+			got, err = resolve("10.96.0.10", name+".default.svc.cluster.local.", dns.TypeA)
+			return err
+		})
+		return got, err
+	}
+	where["web"] = a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	b.sh("ip link set up0 down")
+	where["late"] = a.must("", "create", "service", "clusterip", "late", "--tcp=80", "-o", "jsonpath={.spec.clusterIP}")
+	if got, err := find("web"); err != nil || got != where["web"] {
+		t.Errorf("a Pod of b asks for web while it is cut off: %q %v, want %s", got, err, where["web"])
+	}
+	if got, err := find("late"); err != nil || got != dns.RcodeToString[dns.RcodeNameError] {
+		t.Errorf("a Pod of b asks, while it is cut off, for a Service that came since: %q %v", got, err)
+	}
 	if got, err := b.fromNode(ips["b"], patience); err != nil {
 		t.Errorf("b's own Pod while it is cut off: %q %v", got, err)
 	}
@@ -215,4 +243,11 @@ func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	}
 	b.sh("ip link set up0 up; ip route replace default via 10.171.1.254")
 	everywhere(t, all, ips)
+	for name, ip := range where {
+		b.lab.eventually(time.Minute, "a Pod of b finds "+name+" when the link is back", func() (string, bool) {
+			got, err := find(name)
+			return fmt.Sprint(got, err), err == nil && got == ip
+		})
+	}
+	a.must("", "delete", "service", "late")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,32 @@ func Client(q Request) (*Requested, error) {
 	return q.manager("kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
 		return &x509.CertificateRequest{Subject: subject(q.NodeName)}
 	})
+}
+
+// agents is how the files of an agent's certificate are called.
+const agents = "network-client"
+
+// Agent asks the signer kubernetes.io/kube-apiserver-client for a certificate of a user who is no node: somebody must approve each request. It begins with
+// what KeepAgent kept.
+func Agent(q Request, user string) (*Requested, error) {
+	return q.manager(agents, certificatesv1.KubeAPIServerClientSignerName, certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
+		return &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}
+	})
+}
+
+// AgentFile is the file in dir that always holds an agent's newest certificate with its key.
+func AgentFile(dir string) string { return filepath.Join(dir, agents+"-current.pem") }
+
+// KeepAgent makes a certificate with its key an agent's newest.
+func KeepAgent(dir string, certPEM, keyPEM []byte) error {
+	store, err := certificate.NewFileStore(agents, dir, dir, "", "")
+	if err == nil {
+		_, err = store.Update(certPEM, keyPEM)
+	}
+	if err != nil {
+		return fmt.Errorf("certificate in %s: %w", dir, err)
+	}
+	return nil
 }
 
 func subject(node string) pkix.Name {

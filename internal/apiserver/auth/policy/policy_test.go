@@ -89,7 +89,7 @@ func TestEveryBindingRefersToARole(t *testing.T) {
 			t.Errorf("ClusterRoleBinding %s refers to %s, which is not there", b.Name, b.RoleRef.Name)
 		}
 	}
-	if len(s.ClusterRoles) < 65 || len(s.RoleBindings) != 7 {
+	if len(s.ClusterRoles) < 65 || len(s.RoleBindings) != 8 {
 		t.Errorf("%d ClusterRoles, %d RoleBindings", len(s.ClusterRoles), len(s.RoleBindings))
 	}
 }
