@@ -36,6 +36,11 @@ func (b *bare) object(o any) (any, error) {
 		c := *o
 		c.ObjectMeta = b.meta(o.ObjectMeta, "service.kubernetes.io/service-proxy-name")
 		c.Spec.Selector, c.Status.Conditions = nil, nil
+		c.Spec.IPFamilies, c.Spec.IPFamilyPolicy, c.Spec.AllocateLoadBalancerNodePorts, c.Spec.TrafficDistribution = nil, nil, nil, nil
+		if len(c.Spec.ClusterIPs) == 1 && c.Spec.ClusterIPs[0] == c.Spec.ClusterIP {
+			c.Spec.ClusterIPs = nil
+		}
+		c.Spec.InternalTrafficPolicy = (*v1.ServiceInternalTrafficPolicy)(b.name((*string)(c.Spec.InternalTrafficPolicy)))
 		return &c, nil
 	case *discoveryv1.EndpointSlice:
 		c := *o
@@ -56,7 +61,7 @@ func (b *bare) object(o any) (any, error) {
 
 // meta keeps who it is and one label.
 func (b *bare) meta(m metav1.ObjectMeta, label string) metav1.ObjectMeta {
-	out := metav1.ObjectMeta{Name: m.Name, Namespace: *b.name(&m.Namespace), UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
+	out := metav1.ObjectMeta{Name: m.Name, Namespace: *b.name(&m.Namespace), ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
 	if v, ok := m.Labels[label]; ok {
 		out.Labels = map[string]string{label: v}
 	}
@@ -78,6 +83,7 @@ func (b *bare) slice(s *discoveryv1.EndpointSlice) {
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		p.Name, p.AppProtocol = b.name(p.Name), nil
+		p.Protocol = (*v1.Protocol)(b.name((*string)(p.Protocol)))
 		if p.Port != nil {
 			if b.ports[*p.Port] == nil {
 				b.ports[*p.Port] = new(*p.Port)

@@ -2,14 +2,20 @@ package rules
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 )
 
 // Book is the wanted state of one table by owner. Two Services may claim one address (externalIPs are anybody's to name): the older has it,
-// and the other gets it when the older goes.
+// and the other gets it when the older goes. It is made to be small: what an owner wants is kept as one text, and an element that one owner alone
+// claims, as nearly all are, as a sum and a number.
 type Book struct {
-	pieces map[string]State
-	claims map[Element][]claim
+	pieces    map[string]piece
+	numbers   []string // the owner with each number; empty: nobody
+	free      []uint32 // numbers of nobody
+	sole      map[sum]uint32
+	contested map[Element][]claim // of two claimants or more, the first has it
+	seeds     [2]maphash.Seed
 }
 
 // Owner is a Service: its name as NAMESPACE/NAME and when it was born, in seconds.
@@ -18,76 +24,133 @@ type Owner struct {
 	Born int64
 }
 
+// piece is what an owner wants.
+type piece struct {
+	born   int64
+	number uint32
+	text   packed
+}
+
 type claim struct {
 	Owner
 	verdict string
 }
 
+// sum stands for an element: of a million, two have the same with a chance of 1 to 10²⁶.
+type sum [2]uint64
+
 // NewBook is an empty one.
-func NewBook() *Book { return &Book{pieces: map[string]State{}, claims: map[Element][]claim{}} }
+func NewBook() *Book {
+	return &Book{pieces: map[string]piece{}, sole: map[sum]uint32{}, contested: map[Element][]claim{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+func (b *Book) sum(e Element) sum {
+	return sum{maphash.Comparable(b.seeds[0], e), maphash.Comparable(b.seeds[1], e)}
+}
 
 // Set replaces what an owner wants; an empty state ends it. It returns what was true and what is true now of all that it touches.
-func (b *Book) Set(o Owner, piece State) (was, now State) {
-	old := b.pieces[o.Name]
+func (b *Book) Set(o Owner, wants State) (was, now State) {
+	old := b.pieces[o.Name].text.state()
 	was, now = NewState(), NewState()
 	was.Add(State{Chains: old.Chains, Affinity: old.Affinity})
-	now.Add(State{Chains: piece.Chains, Affinity: piece.Affinity})
-	for e := range old.Elements {
-		b.touch(e, was)
-	}
-	for e := range piece.Elements {
-		b.touch(e, was)
-	}
+	now.Add(State{Chains: wants.Chains, Affinity: wants.Affinity})
+	b.touch(o.Name, old, was, old, wants)
 	for e := range old.Elements {
 		b.drop(e, o.Name)
 	}
-	for e, verdict := range piece.Elements {
+	b.keep(o, wants)
+	for e, verdict := range wants.Elements {
 		b.take(e, claim{o, verdict})
 	}
-	for e := range old.Elements {
-		b.touch(e, now)
-	}
-	for e := range piece.Elements {
-		b.touch(e, now)
-	}
-	if len(piece.Chains)+len(piece.Elements)+len(piece.Affinity) == 0 {
-		delete(b.pieces, o.Name)
-	} else {
-		b.pieces[o.Name] = piece
-	}
+	b.touch(o.Name, wants, now, old, wants)
 	return was, now
 }
 
-// touch notes who has an element.
-func (b *Book) touch(e Element, in State) {
-	if c := b.claims[e]; len(c) > 0 {
-		in.Elements[e] = c[0].verdict
-	}
-}
-
-func (b *Book) drop(e Element, owner string) {
-	left := slices.DeleteFunc(b.claims[e], func(c claim) bool { return c.Name == owner })
-	if len(left) == 0 {
-		delete(b.claims, e)
+// keep notes what an owner wants; who wants nothing has no number any more.
+func (b *Book) keep(o Owner, wants State) {
+	p, known := b.pieces[o.Name]
+	if len(wants.Chains)+len(wants.Elements)+len(wants.Affinity) == 0 {
+		if known {
+			b.numbers[p.number], b.free = "", append(b.free, p.number)
+			delete(b.pieces, o.Name)
+		}
 		return
 	}
-	b.claims[e] = left
+	if n := len(b.free); !known && n > 0 {
+		p.number, b.free = b.free[n-1], b.free[:n-1]
+	} else if !known {
+		p.number, b.numbers = uint32(len(b.numbers)), append(b.numbers, "")
+	}
+	b.numbers[p.number] = o.Name
+	p.born, p.text = o.Born, pack(wants)
+	b.pieces[o.Name] = p
 }
 
+// touch notes in a state what is true of the elements of others; what self has is in own.
+func (b *Book) touch(self string, own, in State, others ...State) {
+	for _, s := range others {
+		for e := range s.Elements {
+			if all := b.contested[e]; all != nil {
+				in.Elements[e] = all[0].verdict
+			} else if n, ok := b.sole[b.sum(e)]; !ok {
+				continue
+			} else if b.numbers[n] == self {
+				in.Elements[e] = own.Elements[e]
+			} else {
+				in.Elements[e] = b.soleClaim(n, e).verdict
+			}
+		}
+	}
+}
+
+// soleClaim is that of the owner with a number.
+func (b *Book) soleClaim(n uint32, e Element) claim {
+	p := b.pieces[b.numbers[n]]
+	return claim{Owner{b.numbers[n], p.born}, p.text.state().Elements[e]}
+}
+
+// drop takes back an owner's claim on an element. What the owner wants is still kept.
+func (b *Book) drop(e Element, owner string) {
+	all, ok := b.contested[e]
+	if !ok {
+		delete(b.sole, b.sum(e))
+		return
+	}
+	all = slices.DeleteFunc(all, func(c claim) bool { return c.Name == owner })
+	if len(all) > 1 {
+		b.contested[e] = all
+		return
+	}
+	delete(b.contested, e)
+	b.sole[b.sum(e)] = b.pieces[all[0].Name].number
+}
+
+// take adds a claim to an element. What its owner wants is kept already.
 func (b *Book) take(e Element, c claim) {
-	all := append(b.claims[e], c)
+	all := b.contested[e]
+	if all == nil {
+		at := b.sum(e)
+		n, claimed := b.sole[at]
+		if !claimed {
+			b.sole[at] = b.pieces[c.Name].number
+			return
+		}
+		all = []claim{b.soleClaim(n, e)}
+		delete(b.sole, at)
+	}
+	all = append(all, c)
 	slices.SortFunc(all, func(x, y claim) int { return cmp.Or(cmp.Compare(x.Born, y.Born), cmp.Compare(x.Name, y.Name)) })
-	b.claims[e] = all
+	b.contested[e] = all
 }
 
 // All is the whole wanted state.
 func (b *Book) All() State {
 	out := NewState()
 	for _, p := range b.pieces {
-		out.Add(State{Chains: p.Chains, Affinity: p.Affinity})
+		out.Add(p.text.state())
 	}
-	for e, c := range b.claims {
-		out.Elements[e] = c[0].verdict
+	for e, all := range b.contested {
+		out.Elements[e] = all[0].verdict
 	}
 	return out
 }
