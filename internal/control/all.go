@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gantry-project/gantry/internal/control/certcleaner"
 	"github.com/gantry-project/gantry/internal/control/clusterroles"
 	"github.com/gantry-project/gantry/internal/control/clustertrustbundle"
 	"github.com/gantry-project/gantry/internal/control/cronjob"
@@ -52,6 +53,8 @@ var All = []loop.Controller{
 	{Name: "serviceaccount", Account: "service-account-controller", Source: "serviceaccount-controller", Reads: []string{"namespaces", "serviceaccounts"}, Writes: []string{"serviceaccounts"}, Make: serviceaccount.New},
 	{Name: "rootca", Account: "root-ca-cert-publisher", Source: "root-ca-certificate-publisher-controller", Reads: []string{"namespaces", "configmaps"}, Writes: []string{"configmaps"}, Make: rootca.New},
 	{Name: "clustertrustbundle", Account: "kube-apiserver-serving-clustertrustbundle-publisher", Source: "kube-apiserver-serving-clustertrustbundle-publisher-controller", Reads: []string{"clustertrustbundles"}, Writes: []string{"clustertrustbundles"}, Make: clustertrustbundle.New},
+	{Name: "certcleaner", Account: "certificate-controller", Source: "certificatesigningrequest-cleaner-controller", Reads: []string{"certificatesigningrequests"}, Writes: []string{"certificatesigningrequests"}, Make: certcleaner.New},
+	{Name: "podcertcleaner", Account: "podcertificaterequest-cleaner", Source: "podcertificaterequest-cleaner-controller", Reads: []string{"podcertificaterequests"}, Writes: []string{"podcertificaterequests"}, Make: certcleaner.NewOfPods},
 	{Name: "namespace", Account: "namespace-controller", Source: "namespace-controller", Reads: []string{"namespaces", "*"}, Writes: []string{"namespaces/status", "namespaces/finalize", "*"}, Make: namespace.New},
 	{Name: "replicaset", Account: "replicaset-controller", Source: "replicaset-controller", Reads: []string{"replicasets", "pods"}, Writes: []string{"pods", "replicasets/status"}, Make: replicaset.New},
 	{Name: "deployment", Account: "deployment-controller", Source: "deployment-controller", Reads: []string{"deployments", "replicasets", "pods"}, Writes: []string{"replicasets", "deployments", "deployments/status"}, Make: deployment.New},

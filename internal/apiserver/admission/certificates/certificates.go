@@ -86,6 +86,9 @@ func NewSigning() *Signing {
 
 // Validate implements admission.ValidationInterface.
 func (p *Signing) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if old, ok := a.GetOldObject().(*certificatesv1.PodCertificateRequest); ok && a.GetSubresource() == "status" && !p.may(ctx, a, "sign", old.Spec.SignerName) {
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to sign requests with signerName %q", old.Spec.SignerName))
+	}
 	if !requests(a, "status") {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -81,6 +82,8 @@ func (p *Plugin) judge(ctx context.Context, name string, a admission.Attributes)
 		return csiNodes(name, a)
 	case resourcev1.Resource("resourceslices"):
 		return slices(name, a)
+	case certificatesv1.Resource("podcertificaterequests"):
+		return p.certificate(ctx, name, a)
 	case journal.GroupVersion.WithResource(journal.Resource).GroupResource():
 		return p.facts(ctx, name, a)
 	}

@@ -93,6 +93,8 @@ func (z *Authorizer) special(group, resource string) decision {
 		return csiNode
 	case "resource.k8s.io/resourceslices":
 		return z.slices
+	case "certificates.k8s.io/podcertificaterequests":
+		return certificate
 	}
 	return nil
 }
@@ -283,4 +285,20 @@ func (z *Authorizer) slices(ctx context.Context, node string, a authorizer.Attri
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
 	}
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
+func certificate(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+	if a.GetSubresource() != "" {
+		return false, "cannot authorize PodCertificateRequest subresources"
+	}
+	switch a.GetVerb() {
+	case "create": // for which Pod, NodeRestriction sees to
+		return true, ""
+	case "get", "list", "watch":
+		if selects(a, "spec.nodeName", node) {
+			return true, ""
+		}
+		return false, "can only list/watch podcertificaterequests with spec.nodeName field selector"
+	}
+	return false, "only the following verbs are allowed for a PodCertificateRequest: create, list, watch"
 }

@@ -29,5 +29,5 @@ func Kinds() []kind.Kind {
 			return validateStatus(o.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest), approving)
 		}
 	}
-	return append(rows, bundles())
+	return append(rows, bundles(), podRequests())
 }

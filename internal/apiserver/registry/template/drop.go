@@ -57,7 +57,6 @@ func DropDisabled(s, was *v1.PodSpec) {
 			f(len(s.EvictionResponders) > 0, func() { s.EvictionResponders = nil })
 		}),
 		gatedField(bindOptions), gatedField(stopSignals), gatedField(probeProtocols), gatedField(emptyDirModes), gatedField(fileOwners),
-		gatedField(podCertificates),
 	} {
 		if was == nil || !g.used(was) {
 			g.drop(s)
@@ -164,18 +163,4 @@ func fileOwners(s *v1.PodSpec, f func(bool, func())) {
 			}
 		}
 	}
-}
-
-func eachProjection(s *v1.PodSpec, f func(*v1.VolumeProjection)) {
-	for i := range s.Volumes {
-		if p := s.Volumes[i].Projected; p != nil {
-			for k := range p.Sources {
-				f(&p.Sources[k])
-			}
-		}
-	}
-}
-
-func podCertificates(s *v1.PodSpec, f func(bool, func())) {
-	eachProjection(s, func(p *v1.VolumeProjection) { f(p.PodCertificate != nil, func() { p.PodCertificate = nil }) })
 }

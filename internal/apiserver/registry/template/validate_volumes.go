@@ -240,6 +240,12 @@ func (j *judge) projection(s *v1.VolumeProjection, path *field.Path, index int, 
 		j.trustBundle(b, at.Child("clusterTrustBundle"))
 		claim(b.Path, b.Path)
 	}
+	if c := s.PodCertificate; c != nil && more() {
+		j.podCertificate(c, at.Child("podCertificate"))
+		for _, file := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
+			claim(file, file)
+		}
+	}
 }
 
 func (j *judge) token(t *v1.ServiceAccountTokenProjection, at, path *field.Path) {

@@ -1,0 +1,30 @@
+package template
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+)
+
+// podCertificate judges a projection of a key and its certificate (KEP-4317).
+func (j *judge) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
+	j.add(kind.SignerName(c.SignerName, at.Child("signerName"))...)
+	oneOf(&j.findings, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	if s := c.MaxExpirationSeconds; s != nil {
+		j.add(kind.PodCertificateLife(*s, c.SignerName, at.Child("maxExpirationSeconds"))...)
+	}
+	files := 0
+	for _, f := range []struct{ name, path string }{
+		{"credentialBundlePath", c.CredentialBundlePath}, {"keyPath", c.KeyPath}, {"certificateChainPath", c.CertificateChainPath},
+	} {
+		if f.path != "" {
+			files++
+			j.plainDescending(f.path, at.Child(f.name))
+		}
+	}
+	if files == 0 {
+		j.required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
+	}
+	j.add(kind.SignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
+}

@@ -1,0 +1,54 @@
+// Package certcleaner removes requests for certificates that nobody needs any more: answered ones after an hour, forgotten ones after a day, those of Pods after a quarter of an hour.
+//
+// Chapter 10, ended. In: CertificateSigningRequests, PodCertificateRequests. Out: their deletion.
+package certcleaner
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/loop"
+)
+
+// New makes the controller of CertificateSigningRequests.
+func New(d loop.Deps) loop.Runner {
+	requests := d.Informers.Certificates().V1().CertificateSigningRequests()
+	q := loop.NewQueue("certcleaner", 1, func(ctx context.Context, name string) (time.Duration, error) {
+		r, err := requests.Lister().Get(name)
+		if err != nil {
+			return 0, loop.IgnoreGone(err)
+		}
+		if left := Left(r, time.Now()); left > 0 {
+			return left, nil
+		}
+		return 0, loop.IgnoreGone(d.Client.CertificatesV1().CertificateSigningRequests().Delete(ctx, name, unchanged(r.UID)))
+	})
+	q.WatchSelf(requests.Informer())
+	return q
+}
+
+// NewOfPods makes the controller of PodCertificateRequests (KEP-4317).
+func NewOfPods(d loop.Deps) loop.Runner {
+	requests := d.Informers.Certificates().V1().PodCertificateRequests()
+	q := loop.NewQueue("podcertcleaner", 1, func(ctx context.Context, key string) (time.Duration, error) {
+		ns, name, _ := cache.SplitMetaNamespaceKey(key)
+		r, err := requests.Lister().PodCertificateRequests(ns).Get(name)
+		if err != nil {
+			return 0, loop.IgnoreGone(err)
+		}
+		if left := LeftOfPod(r, time.Now()); left > 0 {
+			return left, nil
+		}
+		return 0, loop.IgnoreGone(d.Client.CertificatesV1().PodCertificateRequests(ns).Delete(ctx, name, unchanged(r.UID)))
+	})
+	q.WatchSelf(requests.Informer())
+	return q
+}
+
+func unchanged(uid types.UID) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid))}
+}
