@@ -15,7 +15,7 @@ func setIf[T comparable](p *T, v T) {
 // setNil fills an absent value.
 func setNil[T any](p **T, v T) {
 	if *p == nil {
-		*p = &v
+		*p = ptr(v) // &v would cost its memory also where nothing is absent
 	}
 }
 

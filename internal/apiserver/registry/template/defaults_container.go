@@ -13,7 +13,9 @@ func defaultContainer(c *v1.Container) {
 	for i := range c.Env {
 		defaultEnv(&c.Env[i])
 	}
-	setIf(&c.ImagePullPolicy, PullPolicy(c.Image))
+	if c.ImagePullPolicy == "" { // else the name is not taken apart: every object that is read from the store comes by here
+		c.ImagePullPolicy = PullPolicy(c.Image)
+	}
 	setIf(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
 	setIf(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
 	for _, p := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {

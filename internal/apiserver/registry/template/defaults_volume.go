@@ -24,8 +24,8 @@ func DefaultVolume(v *v1.Volume) {
 		if s.Ephemeral.VolumeClaimTemplate != nil {
 			DefaultClaimSpec(&s.Ephemeral.VolumeClaimTemplate.Spec)
 		}
-	case s.Image != nil:
-		setIf(&s.Image.PullPolicy, PullPolicy(s.Image.Reference))
+	case s.Image != nil && s.Image.PullPolicy == "":
+		s.Image.PullPolicy = PullPolicy(s.Image.Reference)
 	}
 	defaultRemoteVolume(s)
 }

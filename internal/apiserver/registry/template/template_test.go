@@ -96,3 +96,13 @@ func TestMergeMatchLabelKeys(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What is complete is left alone at no cost: all that is read from the store is defaulted.
+func TestDefaultsOfACompletePodAreFree(t *testing.T) {
+	c := v1.Container{Name: "c", Image: "registry.example/app:1", Ports: []v1.ContainerPort{{ContainerPort: 80}}, LivenessProbe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}}}
+	p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}, Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "registry.example/data:1"}}}}}}
+	DefaultPod(p)
+	if n := testing.AllocsPerRun(100, func() { DefaultPod(p) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
