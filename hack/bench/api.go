@@ -2,13 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // writeFindings is what was found out about the figures.
@@ -18,92 +26,191 @@ const writeFindings = "No single thing dominates a creation: tracking of field o
 	"Upstream's API server v1.36.3 took 3.0 s per 1,000 Pods created and bound and 1.9 s per 1,000 bound on such a machine, so 1.1 s for the creations, and etcd some 0.3 s: about 750 creations per core-second. " +
 	"Gantry's 900 of an otherwise quiet machine before these changes are 1.2 times that, with them, by that estimate, 1.3 times: the budget is not met. Upstream was not measured in the same run."
 
-// creates measures how many Pods the API takes per second, through HTTPS, from 1, 8 and 32 clients.
+// turn is how long one server is loaded before the next one has its turn.
+const turn = time.Second
+
+// taker is a server that takes writes.
+type taker struct {
+	*cluster
+	name     string
+	pids     []int // whose processor time counts
+	instance *instance.Instance
+}
+
+// creates measures how many Pods servers take, through HTTPS, from 1, 8 and 32 clients. They have turns, so that what else the machine does meets all of them.
 func (b *bench) creates(ctx context.Context) error {
-	i, _, err := b.running(ctx)
-	if i != nil {
-		defer b.remove(i)
-	}
+	takers, end, err := b.takers(ctx)
+	defer end()
 	if err != nil {
 		return err
 	}
-	window := 5 * time.Second
-	if b.short {
-		window = time.Second
-	}
+	rounds := b.times(5)
 	var rows [][]string
 	for _, clients := range []int{1, 8, 32} {
-		c, err := connect(ctx, i)
+		loads, err := b.inTurns(ctx, takers, clients, rounds)
 		if err != nil {
 			return err
 		}
-		if _, err := c.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("load-%d", clients)}}, metav1.CreateOptions{}); err != nil {
-			return err
+		for n, l := range loads {
+			rows = append(rows, append([]string{takers[n].name, fmt.Sprint(clients)}, l.cells()...))
 		}
-		// The first one waits for the service account.
-		if err := c.create(ctx, gated(clients, "first")); err != nil {
-			return err
-		}
-		end := b.profile(ctx, i, fmt.Sprintf("api-%d", clients))
-		gantry := fmt.Sprintf("/proc/%d", i.PID("up"))
-		before := read(gantry).cpu
-		begin := time.Now()
-		n, lat, err := load(ctx, c, clients, window)
-		end()
-		if err != nil {
-			return err
-		}
-		took, cpu := time.Since(begin), read(gantry).cpu-before
-		rows = append(rows, []string{
-			fmt.Sprint(clients), fmt.Sprintf("%.0f", float64(n)/took.Seconds()), fmt.Sprintf("%.0f", float64(n)/cpu.Seconds()), ms(quantile(lat, 0.5)), ms(quantile(lat, 0.99)),
-		})
 	}
 	b.page.add(section{
 		Title: "Writes",
-		How: fmt.Sprintf("Pods created through HTTPS on loopback by client-go (protobuf, no throttle) for %.0f s; they carry a scheduling gate, so that nothing but the API server works on them. "+
-			"etcd is embedded and syncs to disk. The clients share the machine's two cores with Gantry; *per core-second* counts the processor time of Gantry's process alone, etcd and watchers included.\n\n", window.Seconds()) + writeFindings,
-		Head:   []string{"Clients", "Pods/s", "Pods per core-second", "p50, ms", "p99, ms"},
+		How: fmt.Sprintf("Pods created through HTTPS on loopback by client-go (protobuf, no throttle), %d times for %s; they carry a scheduling gate, so that nothing but the API server works on them. The servers are loaded in turns. "+
+			"Gantry's etcd is embedded and syncs to disk. The clients share the machine's two cores with the servers; *per core-second* counts the processor time of the server's processes alone, etcd and watchers included.\n\n", rounds, turn) + writeFindings,
+		Head:   []string{"Server", "Clients", "Pods/s", "Pods per core-second", "p50, ms", "p99, ms"},
 		Rows:   rows,
 		Budget: "≥ 2× upstream's Pods per core-second, measured against upstream in the same run",
 	})
 	return nil
 }
 
+// takers starts `gantry up` and `gantry server`, and adds the server that the flags name. The function it returns ends what was started.
+func (b *bench) takers(ctx context.Context) (all []*taker, end func(), err error) {
+	var started []*instance.Instance
+	end = func() {
+		for _, i := range started {
+			b.remove(i)
+		}
+	}
+	add := func(name string, i *instance.Instance, pids ...int) error {
+		c, err := connect(ctx, i)
+		if err == nil {
+			all = append(all, &taker{cluster: c, name: name, pids: pids, instance: i})
+		}
+		return err
+	}
+	up, _, err := b.running(ctx)
+	if up != nil {
+		started = append(started, up)
+	}
+	if err != nil {
+		return nil, end, err
+	}
+	alone, err := instance.New(instance.Options{Binary: b.binary, BinDir: b.binDir, Split: true})
+	if err != nil {
+		return nil, end, err
+	}
+	started = append(started, alone)
+	if err := alone.Start(); err != nil {
+		return nil, end, err
+	}
+	if err := alone.WaitAPI(ctx); err != nil {
+		return nil, end, err
+	}
+	err = errors.Join(add("gantry up", up, up.PID("up")), add("gantry server", alone, alone.PID("server")))
+	if b.other.kubeconfig != "" {
+		pids, bad := b.other.processes()
+		err = errors.Join(err, bad, add(b.other.name, instance.Foreign(b.binary, b.other.kubeconfig), pids...))
+	}
+	return all, end, err
+}
+
+// other is a server that somebody else started and that is measured beside Gantry.
+type other struct{ name, kubeconfig, pids string }
+
+// processes are those whose processor time counts.
+func (o other) processes() ([]int, error) {
+	var all []int
+	for pid := range strings.SplitSeq(o.pids, ",") {
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			return nil, fmt.Errorf("-pids: %w", err)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// taken is what a server took.
+type taken struct {
+	pods      int
+	took, cpu time.Duration
+	lat       []time.Duration
+}
+
+func (t taken) cells() []string {
+	return []string{fmt.Sprintf("%.0f", float64(t.pods)/t.took.Seconds()), fmt.Sprintf("%.0f", float64(t.pods)/t.cpu.Seconds()), ms(quantile(t.lat, 0.5)), ms(quantile(t.lat, 0.99))}
+}
+
+// inTurns loads the servers one after the other, again and again, and says what each took in all.
+func (b *bench) inTurns(ctx context.Context, takers []*taker, clients, rounds int) ([]taken, error) {
+	all := make([]taken, len(takers))
+	for _, t := range takers {
+		if err := t.prepare(ctx, clients); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+		defer b.profile(ctx, t.instance, fmt.Sprintf("api-%s-%d", strings.ReplaceAll(t.name, " ", "-"), clients), time.Duration(rounds*len(takers))*turn)()
+	}
+	var next atomic.Int64
+	for range rounds {
+		for n, t := range takers {
+			before, begin := t.cpu(), time.Now()
+			lat, err := load(ctx, t.cluster, clients, &next)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", t.name, err)
+			}
+			all[n].pods += len(lat)
+			all[n].took += time.Since(begin)
+			all[n].cpu += t.cpu() - before
+			all[n].lat = append(all[n].lat, lat...)
+		}
+	}
+	return all, nil
+}
+
+// cpu is the processor time of the server's processes so far.
+func (t *taker) cpu() (sum time.Duration) {
+	for _, pid := range t.pids {
+		sum += read(fmt.Sprintf("/proc/%d", pid)).cpu
+	}
+	return sum
+}
+
+// prepare makes a namespace and, as a server alone has no controllers, its service account.
+func (t *taker) prepare(ctx context.Context, clients int) error {
+	first := gated(clients, "first")
+	if _, err := t.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: first.Namespace}}
+	if _, err := t.client.CoreV1().ServiceAccounts(first.Namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return t.create(ctx, first) // waits until admission knows the account
+}
+
 func gated(clients int, name string) *v1.Pod {
 	p := sleeper(name)
-	p.Namespace = fmt.Sprintf("load-%d", clients)
+	p.Namespace = fmt.Sprintf("load-%d-%d", os.Getpid(), clients) // another server may have those of another run
 	p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "gantry.example/bench"}}
 	return p
 }
 
-// load creates Pods from several clients for a while and returns how many and each call's time.
-func load(ctx context.Context, c *cluster, clients int, window time.Duration) (int, []time.Duration, error) {
-	end := time.Now().Add(window)
-	var next atomic.Int64
+// load creates Pods from several clients for a turn and returns each call's time.
+func load(ctx context.Context, c *cluster, clients int, next *atomic.Int64) ([]time.Duration, error) {
+	end := time.Now().Add(turn)
 	var mu sync.Mutex
 	var all []time.Duration
-	var failed error
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	for range clients {
-		wg.Go(func() {
+		group.Go(func() error {
 			var own []time.Duration
 			for time.Now().Before(end) {
 				begin := time.Now()
 				p := gated(clients, fmt.Sprintf("p-%d", next.Add(1)))
-				_, err := c.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-				if err != nil {
-					mu.Lock()
-					failed = err
-					mu.Unlock()
-					return
+				if _, err := c.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+					return err
 				}
 				own = append(own, time.Since(begin))
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, own...)
+			return nil
 		})
 	}
-	wg.Wait()
-	return len(all), all, failed
+	err := group.Wait()
+	return all, err
 }

@@ -100,7 +100,7 @@ func (b *bench) loadOnce(ctx context.Context, c crowd) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.profile(ctx, i, fmt.Sprintf("load-%d-%s", c.clients, c.pause))()
+	defer b.profile(ctx, i, fmt.Sprintf("load-%d-%s", c.clients, c.pause), 5*time.Second)()
 	gantry := fmt.Sprintf("/proc/%d", i.PID("up"))
 	before, begin := read(gantry).cpu, time.Now()
 	var late []time.Duration

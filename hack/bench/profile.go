@@ -8,28 +8,29 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// profile keeps a profile of five seconds of an instance's processor time in a file NAME.pprof, where the flag asks for it; the function it returns
+// profile keeps a profile of some seconds of an instance's processor time in a file NAME.pprof, where the flag asks for it; the function it returns
 // waits for the file. What goes wrong is told, the figures stand.
-func (b *bench) profile(ctx context.Context, i *instance.Instance, name string) func() {
+func (b *bench) profile(ctx context.Context, i *instance.Instance, name string, lasting time.Duration) func() {
 	if b.profiles == "" {
 		return func() {}
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := keepProfile(ctx, i, filepath.Join(b.profiles, name+".pprof")); err != nil {
+		if err := keepProfile(ctx, i, lasting, filepath.Join(b.profiles, name+".pprof")); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: profile:", err)
 		}
 	})
 	return wg.Wait
 }
 
-func keepProfile(ctx context.Context, i *instance.Instance, file string) error {
+func keepProfile(ctx context.Context, i *instance.Instance, lasting time.Duration, file string) error {
 	cfg, err := i.Admin(ctx)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func keepProfile(ctx context.Context, i *instance.Instance, file string) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/debug/pprof/profile?seconds=5", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%.0f", cfg.Host, lasting.Seconds()), nil)
 	if err != nil {
 		return err
 	}
