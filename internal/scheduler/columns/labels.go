@@ -2,16 +2,18 @@ package columns
 
 // Labels is the column of one label key: numbers in place of values, 0 where a node has no such label.
 type Labels struct {
-	ID     []int32
-	Values []string // by number; Values[0] stands for "no such label"
-	number map[string]int32
+	ID      []int32
+	Values  []string // by number; Values[0] stands for "no such label"
+	rows    []int32  // by number: how many have the value
+	number  map[string]int32
+	version int64
 }
 
 // Labels gives the column of a key.
 func (t *Table) Labels(key string) *Labels {
 	l := t.labels[key]
 	if l == nil {
-		l = &Labels{ID: make([]int32, t.Len()), Values: []string{""}, number: map[string]int32{}}
+		l = &Labels{ID: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())}, number: map[string]int32{}}
 		for i, n := range t.Objects {
 			l.set(int32(i), n.Labels, key)
 		}
@@ -22,11 +24,25 @@ func (t *Table) Labels(key string) *Labels {
 
 func (l *Labels) set(row int32, labels map[string]string, key string) {
 	value, has := labels[key]
-	if !has {
-		l.ID[row] = 0
-		return
+	id := int32(0)
+	if has {
+		id = l.Number(value)
 	}
-	l.ID[row] = l.Number(value)
+	if was := l.ID[row]; was != id {
+		l.rows[was]--
+		l.rows[id]++
+		l.ID[row] = id
+		l.version++
+	}
+}
+
+// Version grows whenever a row gets another value.
+func (l *Labels) Version() int64 { return l.version }
+
+// Alone tells whether the row has a value, not the empty one, that no other row has.
+func (l *Labels) Alone(row int32) bool {
+	id := l.ID[row]
+	return id != 0 && l.rows[id] == 1 && l.Values[id] != ""
 }
 
 // Test answers a question about the values of a key: asked once for each value, known for each row. Values that come later are asked when they are met.
@@ -56,7 +72,7 @@ func (l *Labels) Number(value string) int32 {
 	id, known := l.number[value]
 	if !known {
 		id = int32(len(l.Values))
-		l.Values, l.number[value] = append(l.Values, value), id
+		l.Values, l.rows, l.number[value] = append(l.Values, value), append(l.rows, 0), id
 	}
 	return id
 }

@@ -1,130 +1,238 @@
 package columns
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
-// Out is the total of a row that is not in the running.
+// Out is what a group adds whose rows are not in the running, and the best of no rows.
 const Out int32 = math.MinInt32
 
-// span is how many rows share a summary.
+// span is how many rows share a summary: one word of a set of rows.
 const span = 64
 
-// Ranks are totals by row, of which the best is found without looking at all.
+// Ranks are rows in groups. A row's total is its own points and what its group adds, so that what is said of a whole group costs nothing per row; the best
+// are found without looking at all rows. What groups add is told with each question: by number of the group, Out for those that are not in the running.
 type Ranks struct {
-	totals []int32
-	best   []int32 // per span
-	ties   []int32 // rows of the span that have its best
-	stale  []bool
+	points []int32
+	group  []int32 // of each row; -1: none
+	groups []ranked
+	taken  []int32
 }
 
-// Reset makes n rows, all Out.
+// ranked is a group's rows, and the best of each span.
+type ranked struct {
+	rows  []uint64
+	n     int
+	best  []int32
+	ties  []int32
+	stale []uint64 // spans whose best is to be found anew
+	moved bool     // some are
+	top   int32
+	at    int // rows that have it
+}
+
+// Reset makes n rows in no group, and no groups.
 func (r *Ranks) Reset(n int) {
-	spans := (n + span - 1) / span
-	r.totals, r.best, r.ties, r.stale = make([]int32, n), make([]int32, spans), make([]int32, spans), make([]bool, spans)
-	for i := range r.totals {
-		r.totals[i] = Out
-	}
-	for k := range r.best {
-		r.best[k] = Out
+	r.points, r.group, r.groups = make([]int32, n), make([]int32, n), nil
+	for i := range r.group {
+		r.group[i] = -1
 	}
 }
-
-// Set gives a row its total.
-func (r *Ranks) Set(row int32, total int32) {
-	if r.totals[row] != total {
-		r.totals[row] = total
-		r.stale[row/span] = true
-	}
-}
-
-// At gives a row's total.
-func (r *Ranks) At(row int32) int32 { return r.totals[row] }
 
 // Len is the number of rows.
-func (r *Ranks) Len() int { return len(r.totals) }
+func (r *Ranks) Len() int { return len(r.points) }
 
-func (r *Ranks) settle(k int) {
-	if !r.stale[k] {
+// Groups is the number of groups, those without rows included.
+func (r *Ranks) Groups() int { return len(r.groups) }
+
+// Grow makes a group without rows and gives its number.
+func (r *Ranks) Grow() int32 {
+	spans := (len(r.points) + span - 1) / span
+	numbers := make([]int32, 2*spans)
+	sets := make([]uint64, spans+(spans+span-1)/span)
+	g := ranked{rows: sets[:spans:spans], stale: sets[spans:], best: numbers[:spans:spans], ties: numbers[spans:], top: Out}
+	for k := range g.best {
+		g.best[k] = Out
+	}
+	r.groups = append(r.groups, g)
+	return int32(len(r.groups) - 1)
+}
+
+// Put places a row in a group, with its own points.
+func (r *Ranks) Put(row, group, points int32) {
+	if r.group[row] == group && r.points[row] == points {
 		return
 	}
-	r.stale[k] = false
-	best, ties := Out, int32(0)
-	for _, t := range r.totals[k*span : min((k+1)*span, len(r.totals))] {
+	if r.group[row] != group {
+		r.Drop(row)
+		g := &r.groups[group]
+		g.rows[row/span] |= 1 << (row % span)
+		g.n++
+		r.group[row] = group
+	}
+	r.points[row] = points
+	r.groups[group].touch(row)
+}
+
+// Drop takes a row out of its group.
+func (r *Ranks) Drop(row int32) {
+	if r.group[row] < 0 {
+		return
+	}
+	g := &r.groups[r.group[row]]
+	g.rows[row/span] &^= 1 << (row % span)
+	g.n--
+	g.touch(row)
+	r.group[row] = -1
+}
+
+// Group is that of a row; -1 for none.
+func (r *Ranks) Group(row int32) int32 { return r.group[row] }
+
+// Points are a row's own.
+func (r *Ranks) Points(row int32) int32 { return r.points[row] }
+
+// Size is how many rows a group has.
+func (r *Ranks) Size(group int32) int { return r.groups[group].n }
+
+// First is the first row of a group; -1 when it has none.
+func (r *Ranks) First(group int32) int32 {
+	for k, word := range r.groups[group].rows {
+		if word != 0 {
+			return int32(k*span + bits.TrailingZeros64(word))
+		}
+	}
+	return -1
+}
+
+func (g *ranked) touch(row int32) {
+	k := row / span
+	g.stale[k/span] |= 1 << (k % span)
+	g.moved = true
+}
+
+// settle finds the group's best again after rows moved.
+func (r *Ranks) settle(g *ranked) {
+	if !g.moved {
+		return
+	}
+	g.moved = false
+	for w, word := range g.stale {
+		for ; word != 0; word &= word - 1 {
+			k := w*span + bits.TrailingZeros64(word)
+			g.best[k], g.ties[k] = r.best(k*span, g.rows[k])
+		}
+		g.stale[w] = 0
+	}
+	g.top, g.at = Out, 0
+	for k, best := range g.best {
 		switch {
-		case t > best:
-			best, ties = t, 1
-		case t == best && t != Out:
+		case best > g.top:
+			g.top, g.at = best, int(g.ties[k])
+		case best == g.top:
+			g.at += int(g.ties[k])
+		}
+	}
+}
+
+// best is the highest points among rows of a span, and how many have them.
+func (r *Ranks) best(from int, rows uint64) (best, ties int32) {
+	best = Out
+	for ; rows != 0; rows &= rows - 1 {
+		switch points := r.points[from+bits.TrailingZeros64(rows)]; {
+		case points > best:
+			best, ties = points, 1
+		case points == best:
 			ties++
 		}
 	}
-	r.best[k], r.ties[k] = best, ties
+	return best, ties
 }
 
-// Best gives the highest total and how many rows have it; no rows when all are Out.
-func (r *Ranks) Best() (total int32, ties int) {
+// Best gives the highest total and how many rows have it; no rows when none is in the running.
+func (r *Ranks) Best(adds []int32) (total int32, ties int) {
 	total = Out
-	for k := range r.best {
-		r.settle(k)
+	for i, add := range adds {
+		g := &r.groups[i]
+		if add == Out || g.n == 0 {
+			continue
+		}
+		r.settle(g)
 		switch {
-		case r.best[k] > total:
-			total, ties = r.best[k], int(r.ties[k])
-		case r.best[k] == total && total != Out:
-			ties += int(r.ties[k])
+		case g.top+add > total:
+			total, ties = g.top+add, g.at
+		case g.top+add == total:
+			ties += g.at
 		}
 	}
 	return total, ties
 }
 
 // Nth gives the nth row, from 0, of those that have the total Best gave; -1 when there are not so many.
-func (r *Ranks) Nth(total int32, nth int) int32 {
-	for k := range r.best {
-		if r.best[k] != total {
+func (r *Ranks) Nth(adds []int32, total int32, nth int) int32 {
+	var those []int32 // groups that have such rows
+	for i, add := range adds {
+		if g := &r.groups[i]; add != Out && g.n > 0 && g.top+add == total {
+			those = append(those, int32(i))
+		}
+	}
+	for k := range (len(r.points) + span - 1) / span {
+		ties := 0
+		for _, i := range those {
+			if g := &r.groups[i]; g.best[k] == g.top {
+				ties += int(g.ties[k])
+			}
+		}
+		if nth >= ties {
+			nth -= ties
 			continue
 		}
-		if nth >= int(r.ties[k]) {
-			nth -= int(r.ties[k])
-			continue
-		}
-		for row := k * span; row < len(r.totals); row++ {
-			if r.totals[row] != total {
-				continue
-			}
-			if nth == 0 {
-				return int32(row)
-			}
-			nth--
-		}
+		return r.nthOf(k, those, nth)
 	}
 	return -1
 }
 
+// nthOf gives the nth row of a span among the groups' best.
+func (r *Ranks) nthOf(k int, groups []int32, nth int) int32 {
+	var rows uint64
+	for _, i := range groups {
+		g := &r.groups[i]
+		for left := g.rows[k]; left != 0; left &= left - 1 {
+			if at := bits.TrailingZeros64(left); r.points[k*span+at] == g.top {
+				rows |= 1 << at
+			}
+		}
+	}
+	for ; nth > 0; nth-- {
+		rows &= rows - 1
+	}
+	return int32(k*span + bits.TrailingZeros64(rows))
+}
+
 // Top gives up to n rows, the highest total first and of equals the first row first, leaving out one row (-1: none).
-func (r *Ranks) Top(n int, except int32) []int32 {
+func (r *Ranks) Top(adds []int32, n int, except int32) []int32 {
 	out := make([]int32, 0, n)
-	taken := make([]int32, 0, n+1)
+	r.taken = r.taken[:0]
 	hide := func(row int32) {
-		taken = append(taken, r.totals[row])
-		r.Set(row, Out)
+		r.taken = append(r.taken, row, r.group[row])
+		r.Drop(row)
 	}
 	if except >= 0 {
 		hide(except)
 	}
 	for len(out) < n {
-		total, ties := r.Best()
+		total, ties := r.Best(adds)
 		if ties == 0 {
 			break
 		}
-		row := r.Nth(total, 0)
+		row := r.Nth(adds, total, 0)
 		hide(row)
 		out = append(out, row)
 	}
-	for i, row := range out {
-		if except >= 0 {
-			i++
-		}
-		r.Set(row, taken[i])
-	}
-	if except >= 0 {
-		r.Set(except, taken[0])
+	for i := 0; i < len(r.taken); i += 2 {
+		row := r.taken[i]
+		r.Put(row, r.taken[i+1], r.points[row])
 	}
 	return out
 }

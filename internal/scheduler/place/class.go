@@ -45,21 +45,16 @@ type opinedScorer struct {
 	opined[Scorer]
 	scaled, reverse bool
 	raw             []int32 // by row; nil while all are 0
-	times           map[int32]int
-	top             int32
 }
 
 // verdicts are the refusals by row.
 type verdicts struct {
-	no       []uint16 // by row: 0 passes, else index into said
-	said     []*framework.Status
-	by       []int // by index: which filter said it, its place in the profile's list
-	count    []int // by index: rows
-	index    map[*framework.Status]uint16
-	byText   map[string]uint16
-	ranks    columns.Ranks
-	feasible int
-	why      map[int32]explained
+	no     []uint16 // by row: 0 passes, else index into said
+	said   []*framework.Status
+	by     []int // by index: which filter said it, its place in the profile's list
+	index  map[*framework.Status]uint16
+	byText map[string]uint16
+	why    map[int32]explained
 }
 
 func newClass(p *panel, local uint64, m *Memory) *class {
@@ -69,7 +64,7 @@ func newClass(p *panel, local uint64, m *Memory) *class {
 			c.shares[name] = true
 		}
 	}
-	c.verdicts = verdicts{said: []*framework.Status{nil}, by: []int{-1}, count: []int{0}, index: map[*framework.Status]uint16{}, byText: map[string]uint16{}}
+	c.verdicts = verdicts{said: []*framework.Status{nil}, by: []int{-1}, index: map[*framework.Status]uint16{}, byText: map[string]uint16{}}
 	add := func(pl framework.Plugin) {
 		same := func(o framework.Plugin) bool { return o.Name() == pl.Name() }
 		if !c.shares[pl.Name()] && !slices.ContainsFunc(c.others, same) {
@@ -159,25 +154,17 @@ func (c *class) compile(in *In) {
 				c.odd = true
 				return
 			}
-			o.scaled, o.reverse, o.times = true, x.Scale(), map[int32]int{}
+			o.scaled, o.reverse = true, x.Scale()
 		}
 		c.scorers = append(c.scorers, o)
 	}
 	var most float64
-	for i := range c.scorers {
-		most += float64(c.scorers[i].judge.Weight) * float64(framework.MaxScore)
+	for _, s := range c.Score {
+		most += float64(s.Weight) * float64(framework.MaxScore)
 	}
 	c.odd = most > math.MaxInt32
-	n := c.memory.Table.Len()
-	c.no = make([]uint16, n)
-	for i := range c.no {
-		c.no[i] = unjudged
-	}
-	c.ranks.Reset(n)
+	c.no = make([]uint16, c.memory.Table.Len())
 }
-
-// unjudged is the verdict on a node not looked at yet.
-const unjudged = math.MaxUint16
 
 // recall writes the notes of the judges that share into the state of a cycle.
 func (c *class) recall(state framework.CycleState) {
@@ -244,37 +231,11 @@ func (c *class) filter(ctx context.Context, in *In, rows []int32) {
 	}
 	m.passed = m.passed[:0]
 	for k, row := range rows {
-		if now := c.intern(no[k]); now != c.no[row] || now == 0 {
-			c.judged(row, now)
-		}
+		c.no[row] = c.intern(no[k])
 		if no[k] == nil {
 			m.passed = append(m.passed, row)
 		}
 	}
-}
-
-// judged replaces a row's verdict; a row that passes gets its scores after that.
-func (c *class) judged(row int32, now uint16) {
-	was := c.no[row]
-	switch was {
-	case unjudged:
-	case 0:
-		for i := range c.scorers {
-			if s := &c.scorers[i]; s.scaled {
-				s.uncount(s.at32(row))
-			}
-		}
-		c.feasible--
-	default:
-		c.count[was]--
-	}
-	c.no[row] = now
-	if now == 0 {
-		c.feasible++
-		return
-	}
-	c.count[now]++
-	c.ranks.Set(row, columns.Out)
 }
 
 // intern gives a status its number. Too many different ones make the class odd.
@@ -290,13 +251,13 @@ func (c *class) intern(s *framework.Status) uint16 {
 	if ok {
 		return i
 	}
-	if len(c.said) == unjudged-1 {
+	if len(c.said) > math.MaxUint16 {
 		c.odd = true
 		return 1
 	}
 	i = uint16(len(c.said))
 	c.byText[text], c.index[s] = i, i
-	c.said, c.count, c.by = append(c.said, s), append(c.count, 0), append(c.by, c.filterAt(s.Plugin()))
+	c.said, c.by = append(c.said, s), append(c.by, c.filterAt(s.Plugin()))
 	return i
 }
 

@@ -7,10 +7,9 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// score gives the rows that pass their raw scores and totals.
+// score asks for the raw scores of rows that pass.
 func (c *class) score(ctx context.Context, in *In, rows []int32) {
 	m := c.memory
-	moved := false
 	for i := range c.scorers {
 		s := &c.scorers[i]
 		m.scores = resized(m.scores, len(rows))
@@ -34,22 +33,6 @@ func (c *class) score(ctx context.Context, in *In, rows []int32) {
 			c.odd = true
 			return
 		}
-		moved = s.settle() || moved
-	}
-	if !moved {
-		c.rank(rows)
-		return
-	}
-	for row := range c.no {
-		if c.no[row] == 0 {
-			c.ranks.Set(int32(row), c.total(int32(row)))
-		}
-	}
-}
-
-func (c *class) rank(rows []int32) {
-	for _, row := range rows {
-		c.ranks.Set(row, c.total(row))
 	}
 }
 
@@ -66,30 +49,8 @@ func (s *opinedScorer) take(rows []int32, scores []int64, n int) bool {
 		if s.raw != nil {
 			s.raw[row] = int32(v)
 		}
-		if s.scaled {
-			s.times[int32(v)]++
-		}
 	}
 	return true
-}
-
-func (s *opinedScorer) uncount(v int32) {
-	if s.times[v]--; s.times[v] == 0 {
-		delete(s.times, v)
-	}
-}
-
-// settle finds the largest raw score anew; true when it is another.
-func (s *opinedScorer) settle() bool {
-	if !s.scaled {
-		return false
-	}
-	was := s.top
-	s.top = 0
-	for v := range s.times {
-		s.top = max(s.top, v)
-	}
-	return s.top != was
 }
 
 func (s *opinedScorer) at32(row int32) int32 {
@@ -99,14 +60,10 @@ func (s *opinedScorer) at32(row int32) int32 {
 	return s.raw[row]
 }
 
-// norm is what the judge's normalisation makes of a row's raw score.
-func (s *opinedScorer) norm(row int32) int64 {
-	v := int64(s.at32(row))
-	if !s.scaled {
-		return v
-	}
-	if s.top > 0 {
-		v = framework.MaxScore * v / int64(s.top)
+// scale is what the judge's normalisation makes of a raw score when top is the largest.
+func (s *opinedScorer) scale(v, top int64) int64 {
+	if top > 0 {
+		v = framework.MaxScore * v / top
 	}
 	if s.reverse {
 		v = framework.MaxScore - v
@@ -114,13 +71,16 @@ func (s *opinedScorer) norm(row int32) int64 {
 	return v
 }
 
-func (c *class) total(row int32) int32 {
-	if len(c.scorers) == 0 {
-		return 1
+// points sums the weighted scores of a row that are not scaled.
+func (c *class) points(row int32) int32 {
+	if c.no[row] != 0 {
+		return 0
 	}
 	var sum int64
 	for i := range c.scorers {
-		sum += c.scorers[i].norm(row) * c.scorers[i].judge.Weight
+		if s := &c.scorers[i]; !s.scaled {
+			sum += int64(s.at32(row)) * s.judge.Weight
+		}
 	}
 	return int32(sum)
 }

@@ -10,8 +10,9 @@
 // plugins whose events would wake the Pod (Rejectors), and becomes a journal fact (Fact).
 //
 // With a Memory, kept from ruling to ruling, Pods of equal shape share verdicts: judges that are Local (their Shape says what of the Pod they read) are asked again
-// only about nodes that changed, from columns where they are Indexed; judges with sums over all nodes keep them (Tallying); the others are asked node by node on the
-// nodes that are left. The ruling is the same as without, which Differences checks.
+// only about nodes that changed, from columns where they are Indexed; judges with sums over all nodes keep them (Tallying). Nodes of which all of these say the same are
+// a group (partition.go), and a ruling is made by groups: the best is found among each group's best. The others are asked node by node on the nodes that are left. The
+// ruling is the same as without, which Differences checks.
 //
 // Pure: equal input gives an equal ruling, whatever the runner. A judge explains itself with numbers by implementing Explainer.
 // To add a judge: a directory under plugins and a row in plugins.All; nothing changes here.

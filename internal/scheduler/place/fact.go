@@ -63,8 +63,8 @@ func (r *Ruling) left() int {
 
 // Refusals explains the first n refusals, in the order of the snapshot.
 func (r *Ruling) Refusals(n int) []journal.NodeRefusal {
-	if r.class != nil {
-		return r.class.refusals(r.ctx, r, n)
+	if r.groups != nil {
+		return r.groups.refusals(r, n)
 	}
 	explainers := map[string]Explainer{}
 	for _, p := range r.judges.Filter {
@@ -111,12 +111,12 @@ func (r *Ruling) counted(from int) []journal.CountedRefusal {
 
 // tallyFrom counts equal statuses of the refusals from the given one on.
 func (r *Ruling) tallyFrom(from int) []tallied {
-	if r.class == nil {
+	if r.groups == nil {
 		rest := *r
 		rest.no = r.no[from:]
 		return rest.tally()
 	}
-	return r.class.tallyFrom(from)
+	return r.groups.tallyFrom(from)
 }
 
 // Scores gives the n best nodes with every plugin's opinion, the winner first; nothing when there was nothing to compare.
@@ -127,8 +127,8 @@ func (r *Ruling) Scores(n int) []journal.NodeScore {
 		}
 		return []journal.NodeScore{{Node: r.Winner}}
 	}
-	if r.class != nil {
-		return r.class.scores(r, n)
+	if r.groups != nil {
+		return r.groups.scores(r, n)
 	}
 	order := r.bestFirst(n)
 	out := make([]journal.NodeScore, 0, len(order))

@@ -9,8 +9,8 @@ import (
 // memoryBudget bounds the bytes that a Memory's classes take, roughly.
 const memoryBudget = 256 << 20
 
-// bytesPerRow is what a class takes per node, roughly: verdict, total and two raw scores; scores that are 0 everywhere take none.
-const bytesPerRow = 16
+// bytesPerRow is what a class takes per node, roughly: verdict, two raw scores, points, group; scores that are 0 everywhere take none.
+const bytesPerRow = 24
 
 // fewestClasses are kept however large the cluster is.
 const fewestClasses = 16
@@ -26,6 +26,8 @@ type Memory struct {
 	counts  MemoryCounts
 	tallies map[tallyKey]*kept
 
+	partitions map[parts]*partition
+
 	key   []byte
 	rows  []int32
 	every []int32 // all rows
@@ -39,6 +41,7 @@ type MemoryCounts struct {
 	Known   int64 // rulings about a shape that was known
 	New     int64 // rulings about a new shape
 	Plain   int64 // rulings the memory could not help with
+	Swept   int64 // rulings about a shape for which judges were asked about every node that is left
 	Judged  int64 // verdicts renewed, one per node and shape
 	Classes int   // shapes held now
 }
@@ -56,7 +59,7 @@ func (m *Memory) follow(in *In) bool {
 		return false
 	}
 	if m.Table.Layout() != in.World.Layout() { // nodes came or went: rows mean other nodes now
-		m.classes, m.kept, m.tallies = nil, 0, nil
+		m.classes, m.kept, m.tallies, m.partitions = nil, 0, nil, nil
 		m.seen = make([]int64, in.World.Len())
 	}
 	m.Table.Follow(in.World)
@@ -116,6 +119,7 @@ func (m *Memory) forget(rows int) {
 		}
 	}
 	if from != nil {
+		m.dropPartitions(from[key], nil)
 		delete(from, key)
 		m.kept--
 	}

@@ -42,6 +42,9 @@ func (t *town) node(name string) *v1.Node {
 	if t.chance("disk?", 50) {
 		n.Labels["disk"] = t.one("disk", "ssd", "hdd", "7")
 	}
+	if t.chance("shared host name?", 15) {
+		n.Labels[v1.LabelHostname] = t.one("host", "h", "", "n1")
+	}
 	n.Spec.Unschedulable = t.chance("cordon?", 10)
 	for range rapid.IntRange(0, 2).Draw(t.T, "taints") {
 		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: t.one("taint", "x", "y"), Value: t.one("taint value", "1", "2"),
@@ -211,7 +214,7 @@ func seat[P framework.Plugin](all []P, pl P) {
 }
 
 func rememberAtRandom(t *testing.T, judges *place.Judges) {
-	var known int64
+	var known, grouped int64
 	rapid.Check(t, func(r *rapid.T) {
 		c := &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}
 		if c.chance("sampled?", 20) {
@@ -263,8 +266,59 @@ func rememberAtRandom(t *testing.T, judges *place.Judges) {
 			}
 		}
 		known += memory.Counts().Known
+		grouped += memory.Counts().Known + memory.Counts().New - memory.Counts().Plain - memory.Counts().Swept
 	})
-	if known == 0 {
-		t.Error("no shape was ever known: the memory is not tested")
+	if known == 0 || grouped <= 0 {
+		t.Errorf("%d shapes were known, %d rulings made by groups: the memory is not tested", known, grouped)
+	}
+}
+
+// TestMindedPodsAreRuledByGroups: affinity to Pods and topology spread never have every node asked about, while Pods come and go, nodes fill up and keys appear.
+func TestMindedPodsAreRuledByGroups(t *testing.T) {
+	w := snapshot.NewWorld()
+	for i := range 200 {
+		w.SetNode(node(fmt.Sprintf("n%d", i), "1", "8Gi", zone(fmt.Sprintf("z%d", i%3))))
+	}
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	host, region := v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: web}, v1.PodAffinityTerm{TopologyKey: v1.LabelTopologyZone, LabelSelector: web}
+	over := func(key string, action v1.UnsatisfiableConstraintAction) func(*v1.PodSpec) {
+		return func(s *v1.PodSpec) {
+			s.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: action, LabelSelector: web}}
+		}
+	}
+	affine := func(a v1.Affinity) func(*v1.PodSpec) { return func(s *v1.PodSpec) { s.Affinity = &a } }
+	rather := []v1.WeightedPodAffinityTerm{{Weight: 5, PodAffinityTerm: host}, {Weight: 1, PodAffinityTerm: region}}
+	shapes := []func(*v1.PodSpec){
+		over(v1.LabelTopologyZone, v1.DoNotSchedule), over(v1.LabelTopologyZone, v1.ScheduleAnyway), over(v1.LabelHostname, v1.DoNotSchedule), over(v1.LabelHostname, v1.ScheduleAnyway),
+		affine(v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{region}}}),
+		affine(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{host}}}),
+		affine(v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather}}),
+		affine(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: rather}}),
+	}
+	judges, memory, boards := defaultJudges(t), &place.Memory{}, &place.Boards{}
+	var last *v1.Pod
+	for i := range 800 {
+		p := pod(fmt.Sprintf("p%d", i), "300m", "100Mi")
+		p.Labels = map[string]string{"app": "web"}
+		shapes[i%len(shapes)](&p.Spec)
+		in := place.In{Pod: p, World: w.Freeze(), Judges: judges}
+		plain := place.One(t.Context(), in)
+		in.Memory, in.Boards = memory, boards
+		quick := place.One(t.Context(), in)
+		for _, d := range place.Differences(plain, quick) {
+			t.Fatalf("Pod %d: %s", i, d)
+		}
+		if quick.Fits() {
+			if err := w.Assume(p, quick.Winner); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%7 == 0 && last != nil {
+			w.RemovePod(last.UID)
+		}
+		last = p
+	}
+	if c := memory.Counts(); c.Plain+c.Swept > 0 || c.Known == 0 {
+		t.Errorf("%+v", c)
 	}
 }

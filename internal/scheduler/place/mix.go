@@ -11,6 +11,7 @@ import (
 
 // mix rules by the class where judges share and by asking the others about the nodes that are left. It always ends the ruling.
 func (c *cycle) mix(class *class, loud []framework.Plugin) bool {
+	c.Memory.counts.Swept++
 	var others []framework.FilterPlugin
 	for _, f := range c.Judges.Filter {
 		if seated(loud, framework.Plugin(f)) && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
@@ -182,7 +183,7 @@ func (c *cycle) askPreScore(p framework.PreScorePlugin) (s *framework.Status) {
 	answered := c.Clock.of(p, "PreScore")
 	defer func() { answered(s) }()
 	if k := c.sums[p.Name()]; k != nil {
-		return k.PreScore(c.State, c.Pod, c.feasible)
+		return k.PreScore(c.State, c.Pod, Feasible{Rows: c.rows})
 	}
 	return p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
 }

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -22,7 +21,6 @@ func (c *cycle) remember() bool {
 		return true
 	}
 	m.counts.Plain++
-	c.ruling.class = nil
 	return false
 }
 
@@ -38,11 +36,10 @@ func (c *cycle) remembered() bool {
 	if !c.refresh(class) {
 		return false
 	}
-	if len(loud) > 0 || c.promisedTo(class) || c.Sample.Enough(c.World.Len()) < c.World.Len() {
-		return c.mix(class, loud)
+	if !c.promisedTo(class) && c.Sample.Enough(c.World.Len()) >= c.World.Len() && c.part(class, loud) {
+		return true
 	}
-	c.rulePure(class)
-	return true
+	return c.mix(class, loud)
 }
 
 func (c *cycle) refresh(class *class) bool {
@@ -154,66 +151,7 @@ func (c *cycle) promisedTo(class *class) bool {
 	})
 }
 
-// rulePure is a ruling by the class alone.
-func (c *cycle) rulePure(class *class) {
-	r := c.ruling
-	r.class, r.Visited = class, len(class.no)
-	for i, s := range class.said {
-		if s != nil && class.count[i] > 0 {
-			r.reject(s)
-		}
-	}
-	if class.feasible == 0 {
-		r.End = framework.NewStatus(framework.Unschedulable)
-		return
-	}
-	defer c.Time("Score")()
-	best, ties := class.ranks.Best()
-	pick := 0
-	if ties > 1 && c.Pick != nil {
-		pick = c.Pick(ties)
-	}
-	row := class.ranks.Nth(best, pick)
-	r.at, r.Ties, r.Winner = int(row), ties, class.name(row)
-	if class.feasible == 1 {
-		return
-	}
-	r.boards = c.Boards
-	next := class.ranks.Top(1, row)
-	r.RunnerUp, r.Lead = class.name(next[0]), int64(best-class.ranks.At(next[0]))
-}
-
 func (c *class) name(row int32) string { return c.memory.Table.Nodes[row].Node().Name }
-
-func (c *class) tally() []tallied {
-	var out []tallied
-	for i, n := range c.count {
-		if n > 0 {
-			out = append(out, tallied{c.said[i], n})
-		}
-	}
-	return out
-}
-
-func (c *class) tallyFrom(from int) []tallied {
-	first := make([]int, len(c.count))
-	for _, no := range c.no {
-		if from == 0 {
-			break
-		}
-		if no != 0 {
-			first[no]++
-			from--
-		}
-	}
-	var out []tallied
-	for i, n := range c.count {
-		if n -= first[i]; n > 0 {
-			out = append(out, tallied{c.said[i], n})
-		}
-	}
-	return out
-}
 
 // explained is a refusal put into words, and the node it is about.
 type explained struct {
@@ -221,68 +159,17 @@ type explained struct {
 	journal.NodeRefusal
 }
 
-// refusals explains the first n. What was said of a node that has not changed since is said again.
-func (c *class) refusals(ctx context.Context, r *Ruling, n int) []journal.NodeRefusal {
-	if c.why == nil {
-		c.why = map[int32]explained{}
-	}
-	out := make([]journal.NodeRefusal, 0, min(n, r.refused()))
-	for row, no := range c.no {
-		if len(out) == cap(out) {
-			break
+// explain puts the refusal of a row into words. What was said of a node that has not changed since is said again.
+func (c *class) explain(r *Ruling, row int32) journal.NodeRefusal {
+	no, node := c.no[row], c.memory.Table.Nodes[row]
+	e, known := c.why[row]
+	if !known || e.node != node {
+		judge, _ := c.Filter[max(c.by[no], 0)].(Explainer)
+		e = explained{node, r.explain(judge, refusal{node, c.said[no]})}
+		if c.why == nil {
+			c.why = map[int32]explained{}
 		}
-		if no == 0 {
-			continue
-		}
-		node := c.memory.Table.Nodes[row]
-		e, known := c.why[int32(row)]
-		if !known || e.node != node {
-			judge, _ := c.Filter[max(c.by[no], 0)].(Explainer)
-			e = explained{node, r.explain(judge, refusal{node, c.said[no]})}
-			c.why[int32(row)] = e
-		}
-		out = append(out, e.NodeRefusal)
+		c.why[row] = e
 	}
-	return out
-}
-
-// scores gives the winner and the best of the others with every judge's opinion.
-func (c *class) scores(r *Ruling, n int) []journal.NodeScore {
-	if n == 0 {
-		return []journal.NodeScore{}
-	}
-	rows := append([]int32{int32(r.at)}, c.ranks.Top(n-1, int32(r.at))...)
-	out := make([]journal.NodeScore, 0, len(rows))
-	parts := make([]journal.PluginScore, len(rows)*len(c.scorers))
-	for _, row := range rows {
-		s := journal.NodeScore{Node: c.name(row), Total: int64(c.ranks.At(row)), Parts: parts[:len(c.scorers):len(c.scorers)]}
-		parts = parts[len(c.scorers):]
-		for i := range c.scorers {
-			o := &c.scorers[i]
-			norm := o.norm(row)
-			s.Parts[i] = journal.PluginScore{Plugin: o.judge.Name(), Raw: int64(o.at32(row)), Norm: norm, Weight: o.judge.Weight, Weighted: norm * o.judge.Weight}
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// classStatuses reads a class's refusals as PostFilter plugins want them.
-type classStatuses struct {
-	*class
-	index  interface{ Index(string) (int, bool) }
-	absent *framework.Status
-}
-
-// Get gives a node's status.
-func (s *classStatuses) Get(node string) *framework.Status {
-	if row, ok := s.index.Index(node); ok && s.no[row] != 0 {
-		return s.said[s.no[row]]
-	}
-	return s.absent
-}
-
-// NodesForStatusCode lists the nodes with a status code.
-func (s *classStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
-	return nodesWith(s, lister, code)
+	return e.NodeRefusal
 }

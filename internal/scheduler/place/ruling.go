@@ -38,10 +38,10 @@ type outcome struct {
 	feasible []framework.NodeInfo
 	scorers  []Scorer
 	boards   *Boards              // nil when nothing was scored
-	at       int                  // the winner's place in feasible; with a class its row
+	at       int                  // the winner's place in feasible; with groups its row
 	ring     []framework.NodeInfo // in the order of looking; nil when that order does not matter
 	from     int                  // place of the first that was looked at
-	class    *class               // set when refusals and scores are those of the class, and no and feasible are empty
+	groups   *partition           // set when refusals and scores are those of groups, and no and feasible are empty
 }
 
 type refusal struct {
@@ -65,24 +65,24 @@ func (r *Ruling) Nodes() int { return r.world.Len() }
 
 // Feasible is the number of nodes that passed.
 func (r *Ruling) Feasible() int {
-	if r.class != nil {
-		return r.class.feasible
+	if r.groups != nil {
+		return r.groups.feasible
 	}
 	return len(r.feasible)
 }
 
 // refused is the number of nodes that said no one by one.
 func (r *Ruling) refused() int {
-	if r.class != nil {
-		return len(r.class.no) - r.class.feasible
+	if r.groups != nil {
+		return r.groups.refused()
 	}
 	return len(r.no)
 }
 
 // tally counts equal statuses.
 func (r *Ruling) tally() []tallied {
-	if r.class != nil {
-		return r.class.tally()
+	if r.groups != nil {
+		return r.groups.tally()
 	}
 	index := map[*framework.Status]int{}
 	var out []tallied
@@ -128,14 +128,17 @@ func (r *Ruling) reject(s *framework.Status) {
 	}
 }
 
-// Reader gives the refusals as PostFilter plugins want them.
+// Reader gives the refusals as PostFilter plugins want them. It may be read until the next ruling.
 func (r *Ruling) Reader() framework.NodeToStatusReader {
 	absent := r.absent
 	if absent == nil {
 		absent = framework.NewStatus(framework.UnschedulableAndUnresolvable)
 	}
-	if r.class != nil {
-		return &classStatuses{r.class, r.world, absent}
+	if r.groups != nil {
+		return &groupStatuses{r.groups, r.world, absent}
+	}
+	if r.allByTurn() {
+		return &ringStatuses{r.no, r.world, r.from, absent}
 	}
 	m := &NodeStatuses{Absent: absent, By: make(map[string]*framework.Status, len(r.no)), Unasked: r.unasked()}
 	for _, n := range r.no {
@@ -178,6 +181,46 @@ func (m *NodeStatuses) Get(node string) *framework.Status {
 // NodesForStatusCode lists the nodes with a status code.
 func (m *NodeStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesWith(m, lister, code)
+}
+
+// allByTurn tells whether the refusals are those of all nodes in the order of looking. A refusal by Second comes after those of the plugins.
+func (r *Ruling) allByTurn() bool {
+	n := len(r.no)
+	if n == 0 || n != r.world.Len() || n != len(r.ring) {
+		return false
+	}
+	for i := range r.no {
+		if r.no[i].node != r.ring[(r.from+i)%n] {
+			return false
+		}
+	}
+	return true
+}
+
+// ringStatuses reads the refusals of a ruling that every node refused, in the order of looking.
+type ringStatuses struct {
+	no     []refusal
+	index  interface{ Index(string) (int, bool) }
+	from   int // row of the first
+	absent *framework.Status
+}
+
+// Get gives a node's status.
+func (s *ringStatuses) Get(node string) *framework.Status {
+	if row, ok := s.index.Index(node); ok {
+		return s.Row(row)
+	}
+	return s.absent
+}
+
+// Row gives the status of the node at a place in the snapshot's list.
+func (s *ringStatuses) Row(row int) *framework.Status {
+	return s.no[(row-s.from+len(s.no))%len(s.no)].status
+}
+
+// NodesForStatusCode lists the nodes with a status code.
+func (s *ringStatuses) NodesForStatusCode(lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {
+	return nodesWith(s, lister, code)
 }
 
 func nodesWith(m interface {

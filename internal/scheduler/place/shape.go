@@ -42,6 +42,11 @@ func AppendString(to []byte, s string) []byte {
 // AppendInt appends a number to a shape.
 func AppendInt(to []byte, n int64) []byte { return binary.AppendVarint(to, n) }
 
+// AppendDomain appends the number of the row's value, which tells apart rows that share domains with others.
+func AppendDomain(to []byte, l *columns.Labels, row int32) []byte {
+	return AppendInt(append(to, 0), int64(l.ID[row]))
+}
+
 // panel is a profile's judges, sorted into those that share verdicts and the others.
 type panel struct {
 	*Judges

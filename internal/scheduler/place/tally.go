@@ -25,9 +25,27 @@ type Tally interface {
 	// PreFilter does what the judge's PreFilter does.
 	PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status
 	// PreScore does what the judge's PreScore does.
-	PreScore(state framework.CycleState, p *v1.Pod, feasible []framework.NodeInfo) *framework.Status
-	// Opinion judges many rows by the sums as they are.
+	PreScore(state framework.CycleState, p *v1.Pod, feasible Feasible) *framework.Status
+	// Opinion judges rows by the sums as they are. Of rows with equal looks it says the same.
 	Opinion() *columns.Opinion
+	// Keys are the labels by whose values sums are kept. There may be more of them later, at the end.
+	Keys() []*columns.Labels
+	// Look appends what the judge sees of a row by the nth key: the domain, or the sums of one that is the row's alone. It changes with the row's node and the keys' columns only.
+	Look(to []byte, n int, row int32) []byte
+}
+
+// Feasible are the rows in the running.
+type Feasible struct {
+	Rows  []int32
+	times []int32 // for how many a row stands; nil: each for itself
+}
+
+// Times tells for how many rows the nth stands: those that look like it to a judge with sums.
+func (f *Feasible) Times(n int) int {
+	if f.times == nil {
+		return 1
+	}
+	return int(f.times[n])
 }
 
 // tallies are bounded in number: each remembers a node by row.
@@ -36,6 +54,7 @@ const mostTallies = 256
 // kept is a tally and the nodes it is over.
 type kept struct {
 	Tally
+	judge      string
 	nodes      []framework.NodeInfo
 	generation int64
 	used       int64
@@ -54,10 +73,13 @@ func (m *Memory) tally(in *In, judge Tallying) *kept {
 	at := tallyKey{in.Judges, string(key)}
 	k := m.tallies[at]
 	if k == nil || !k.Holds() {
-		if k == nil && len(m.tallies) >= mostTallies {
+		switch {
+		case k != nil:
+			m.dropPartitions(nil, k)
+		case len(m.tallies) >= mostTallies:
 			m.dropTally()
 		}
-		k = &kept{Tally: judge.Tally(in.Pod, &m.Table), nodes: make([]framework.NodeInfo, m.Table.Len())}
+		k = &kept{Tally: judge.Tally(in.Pod, &m.Table), judge: judge.Name(), nodes: make([]framework.NodeInfo, m.Table.Len())}
 		m.tallies[at] = k
 	}
 	k.used = m.turn
@@ -87,6 +109,7 @@ func (m *Memory) dropTally() {
 			oldest, turn = at, k.used
 		}
 	}
+	m.dropPartitions(nil, m.tallies[oldest])
 	delete(m.tallies, oldest)
 }
 

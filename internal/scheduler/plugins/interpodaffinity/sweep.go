@@ -10,11 +10,11 @@ import (
 func (s *tally) Opinion() *columns.Opinion {
 	var company, distance []*column // of the Pod's own terms, in their order
 	for _, t := range s.own.GetRequiredAffinityTerms() {
-		company = append(company, s.wanted.of(s.table, t.TopologyKey))
+		company = append(company, s.column(s.wanted, t.TopologyKey))
 	}
 	if len(s.standing.unwanted) > 0 {
 		for _, t := range s.own.GetRequiredAntiAffinityTerms() {
-			distance = append(distance, s.unwanted.of(s.table, t.TopologyKey))
+			distance = append(distance, s.column(s.unwanted, t.TopologyKey))
 		}
 	}
 	first := len(s.standing.wanted) == 0 && s.matchesAll(s.own.GetRequiredAffinityTerms(), s.pod)

@@ -53,6 +53,8 @@ type tally struct {
 	unwilled byKey
 	weights  byKey
 	entries  int64 // terms that weigh anything anywhere
+	keys     []*columns.Labels
+	names    []string // of keys
 }
 
 // byKey are numbers by topology key and the number of its value.
@@ -64,13 +66,37 @@ type column struct {
 	refs   []int64 // terms behind n; 0 terms are no entry
 }
 
-func (b byKey) of(t *columns.Table, key string) *column {
-	c := b[key]
+func (s *tally) column(of byKey, key string) *column {
+	c := of[key]
 	if c == nil {
-		c = &column{labels: t.Labels(key)}
-		b[key] = c
+		c = &column{labels: s.table.Labels(key)}
+		of[key] = c
+		if !slices.Contains(s.names, key) {
+			s.names, s.keys = append(s.names, key), append(s.keys, c.labels)
+		}
 	}
 	return c
+}
+
+// Keys are the topology keys of all terms met.
+func (s *tally) Keys() []*columns.Labels { return s.keys }
+
+// Look is the domain, or how often terms of each kind are met in one that is the row's alone.
+func (s *tally) Look(to []byte, n int, row int32) []byte {
+	l := s.keys[n]
+	if !l.Alone(row) {
+		return place.AppendDomain(to, l, row)
+	}
+	value := l.ID[row]
+	to = append(to, 1)
+	for _, b := range []byKey{s.wanted, s.unwanted, s.unwilled, s.weights} {
+		var sum int64
+		if c := b[s.names[n]]; c != nil && int(value) < len(c.n) {
+			sum = c.n[value]
+		}
+		to = place.AppendInt(to, sum)
+	}
+	return to
 }
 
 func (c *column) add(value string, by, refs int64) (now, left int64) {
@@ -147,7 +173,7 @@ func (s *tally) apply(change, to counts, numbers byKey) {
 		if to[d] += by; to[d] == 0 {
 			delete(to, d)
 		}
-		numbers.of(s.table, d.key).add(d.value, by, 0)
+		s.column(numbers, d.key).add(d.value, by, 0)
 	}
 }
 
@@ -184,7 +210,7 @@ func (s *tally) weigh(t *framework.AffinityTerm, meant *v1.Pod, w scale) {
 	if !ok || w.by == 0 || !s.matches(t, meant) {
 		return
 	}
-	now, left := s.weights.of(s.table, t.TopologyKey).add(value, w.by*w.sign, w.sign)
+	now, left := s.column(s.weights, t.TopologyKey).add(value, w.by*w.sign, w.sign)
 	s.entries += w.sign
 	if left > 0 {
 		if s.pull[t.TopologyKey] == nil {
@@ -215,7 +241,7 @@ func (s *tally) PreFilter(state framework.CycleState, p *v1.Pod) *framework.Stat
 }
 
 // PreScore gives the weights to this Pod's cycle.
-func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, _ place.Feasible) *framework.Status {
 	prefers := len(s.own.GetPreferredAffinityTerms())+len(s.own.GetPreferredAntiAffinityTerms()) > 0
 	if s.ignorePreferred && !prefers || s.entries == 0 {
 		return framework.NewStatus(framework.Skip)

@@ -78,16 +78,19 @@ type tally struct {
 	required   nodeaffinity.RequiredNodeAffinity
 	table      *columns.Table
 	hard, soft []sums
-	lenient    bool  // nodes that lack a key are scored all the same: the system's default constraints
-	note       *soft // of the Pod that is being scored
+	keys       []*columns.Labels // of hard, then of soft
+	lenient    bool              // nodes that lack a key are scored all the same: the system's default constraints
+	weights    []float64         // of soft, for the Pod that is being scored
+	seen       []bool            // by number of a value, while domains are counted
 }
 
 // sums are the matching Pods and the nodes by domain of one constraint.
 type sums struct {
 	constraint
 	labels *columns.Labels
-	pods   []int // by number of the value
+	there  []int // matching Pods, by number of the value
 	nodes  []int
+	domains
 }
 
 // Tally begins without any node.
@@ -95,7 +98,9 @@ func (pl *Plugin) Tally(p *v1.Pod, t *columns.Table) place.Tally {
 	s := &tally{pl: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t, lenient: pl.system && len(p.Spec.TopologySpreadConstraints) == 0}
 	of := func(action v1.UnsatisfiableConstraintAction) (out []sums) {
 		for _, c := range pl.tallied(p, action) {
-			out = append(out, sums{constraint: c, labels: t.Labels(c.key)})
+			l := t.Labels(c.key)
+			out = append(out, sums{constraint: c, labels: l, domains: domains{pods: map[string]int{}, with: map[int]int{}}})
+			s.keys = append(s.keys, l)
 		}
 		return out
 	}
@@ -121,14 +126,14 @@ func (s *tally) Move(was, is framework.NodeInfo) {
 		}
 		s.each(node, func(c *sums, id int32) {
 			if !c.selector.Empty() && c.selector.Matches(labels.Set(other.Labels)) {
-				c.pods[id] += int(sign)
+				c.shift(id, 0, int(sign))
 			}
 		})
 	})
 }
 
 func (s *tally) place(node *v1.Node, by int) {
-	s.each(node, func(c *sums, id int32) { c.nodes[id] += by })
+	s.each(node, func(c *sums, id int32) { c.shift(id, by, 0) })
 }
 
 // each calls back for the constraints that the node counts for. Scoring by host counts the host's Pods whatever the constraint's policies say.
@@ -147,8 +152,8 @@ func (s *tally) each(node *v1.Node, do func(c *sums, id int32)) {
 			if soft {
 				id = c.domain(node)
 			}
-			for int(id) >= len(c.pods) {
-				c.pods, c.nodes = append(c.pods, 0), append(c.nodes, 0)
+			for int(id) >= len(c.there) {
+				c.there, c.nodes = append(c.there, 0), append(c.nodes, 0)
 			}
 			do(c, id)
 		}
@@ -164,6 +169,59 @@ func hasKeys(node *v1.Node, all []sums) bool {
 	return true
 }
 
+// shift changes how many nodes and matching Pods a domain has, and what follows for the least of any.
+func (c *sums) shift(id int32, nodes, pods int) {
+	wasIn, was := c.nodes[id] > 0, c.there[id]
+	c.nodes[id] += nodes
+	c.there[id] += pods
+	isIn, is := c.nodes[id] > 0, c.there[id]
+	if wasIn {
+		if c.with[was]--; c.with[was] == 0 {
+			delete(c.with, was)
+		}
+		delete(c.pods, c.labels.Values[id])
+	}
+	if isIn {
+		c.with[is]++
+		c.pods[c.labels.Values[id]] = is
+	}
+	switch {
+	case isIn && (is < c.least || len(c.pods) == 1):
+		c.least = is
+	case wasIn && was == c.least && c.with[was] == 0:
+		c.least = 0
+		for n := range c.with {
+			if c.with[c.least] == 0 || n < c.least {
+				c.least = n
+			}
+		}
+	}
+}
+
+// Keys are the topology keys.
+func (s *tally) Keys() []*columns.Labels { return s.keys }
+
+// Look is the domain, or what one has that is the row's alone. Of hosts that share a name each is scored by its own Pods.
+func (s *tally) Look(to []byte, n int, row int32) []byte {
+	soft := n >= len(s.hard)
+	var c *sums
+	if soft {
+		c = &s.soft[n-len(s.hard)]
+	} else {
+		c = &s.hard[n]
+	}
+	id := c.labels.ID[row]
+	switch {
+	case soft && c.key == v1.LabelHostname && id != 0:
+		return place.AppendInt(append(to, 2), int64(s.matching(c, id, row)))
+	case !c.labels.Alone(row):
+		return place.AppendDomain(to, c.labels, row)
+	case int(id) >= len(c.nodes):
+		return append(to, 1, 0, 0)
+	}
+	return place.AppendInt(place.AppendInt(append(to, 1), int64(c.nodes[id])), int64(c.there[id]))
+}
+
 // PreFilter gives the counts to this Pod's cycle.
 func (s *tally) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Status {
 	if len(s.hard) == 0 {
@@ -171,76 +229,49 @@ func (s *tally) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Stat
 	}
 	note := &spread{domains: make([]domains, len(s.hard))}
 	for i := range s.hard {
-		c := &s.hard[i]
-		note.constraints = append(note.constraints, c.constraint)
-		d := &note.domains[i]
-		d.pods = map[string]int{}
-		for id, n := range c.nodes {
-			if n > 0 {
-				d.pods[c.labels.Values[id]] = c.pods[id]
-			}
-		}
-		d.settle()
+		note.constraints = append(note.constraints, s.hard[i].constraint)
+		note.domains[i] = s.hard[i].domains
 	}
 	state.Write(filterKey, note)
 	return nil
 }
 
-// PreScore begins what Score fills in and NormalizeScore reads.
-func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
-	if len(s.soft) == 0 {
-		return framework.NewStatus(framework.Skip)
-	}
-	s.note = &soft{}
-	state.Write(scoreKey, s.note)
-	return nil
-}
-
 // Opinion compares every row's domains by number.
 func (s *tally) Opinion() *columns.Opinion {
-	type bound struct {
-		*sums
-		most int // matching Pods a domain may have
-	}
-	var bounds []bound
+	most := make([]int, len(s.hard)) // matching Pods a domain may have
 	for i := range s.hard {
 		c := &s.hard[i]
-		least, domains := 0, 0
-		for id, n := range c.nodes {
-			if n > 0 {
-				if domains == 0 || c.pods[id] < least {
-					least = c.pods[id]
-				}
-				domains++
-			}
+		most[i] = int(c.maxSkew)
+		if len(c.pods) >= int(c.minDomains) {
+			most[i] += c.least
 		}
-		if domains < int(c.minDomains) {
-			least = 0
-		}
-		most := least + int(c.maxSkew)
 		if c.selector.Matches(labels.Set(s.pod.Labels)) {
-			most--
+			most[i]--
 		}
-		bounds = append(bounds, bound{c, most})
 	}
 	return &columns.Opinion{Score: s.score, Refuse: func(rows []int32, no []*framework.Status) {
 		for i, row := range rows {
-			for k := range bounds {
-				c := &bounds[k]
-				id := c.labels.ID[row]
-				if id == 0 {
-					no[i] = s.pl.unlabelled
-					break
-				}
-				there := 0
-				if int(id) < len(c.pods) && c.nodes[id] > 0 {
-					there = c.pods[id]
-				}
-				if there > c.most {
-					no[i] = s.pl.skewed
-					break
-				}
+			if no[i] == nil {
+				no[i] = s.judge(row, most)
 			}
 		}
 	}}
+}
+
+func (s *tally) judge(row int32, most []int) *framework.Status {
+	for k := range s.hard {
+		c := &s.hard[k]
+		id := c.labels.ID[row]
+		if id == 0 {
+			return s.pl.unlabelled
+		}
+		there := 0
+		if int(id) < len(c.there) && c.nodes[id] > 0 {
+			there = c.there[id]
+		}
+		if there > most[k] {
+			return s.pl.skewed
+		}
+	}
+	return nil
 }

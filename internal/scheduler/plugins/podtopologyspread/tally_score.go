@@ -5,6 +5,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
 // domain is the number of the node's domain: 0 for none, which is also that of an empty value.
@@ -25,72 +28,75 @@ func (c *sums) at(row int32) (id int32, has bool) {
 	return id, id != 0
 }
 
-// score does for feasible rows what PreScore and Score do for feasible nodes, from the sums.
-func (s *tally) score(rows []int32, raw []int64) {
-	if s.note == nil || len(s.soft) == 0 {
-		return
+// PreScore weighs the constraints by how many domains the feasible rows are in, and notes the nodes that lack a key for NormalizeScore.
+func (s *tally) PreScore(state framework.CycleState, _ *v1.Pod, feasible place.Feasible) *framework.Status {
+	if len(s.soft) == 0 {
+		return framework.NewStatus(framework.Skip)
 	}
-	ignored := s.without(rows)
-	sum := make([]float64, len(rows))
-	for i := range s.soft {
-		c := &s.soft[i]
-		weight := math.Log(float64(c.size(rows, ignored) + 2))
-		for k, row := range rows {
-			if ignored != nil && ignored[k] {
-				continue
+	note := &soft{}
+	if !s.lenient {
+		for _, row := range feasible.Rows {
+			if s.lacks(row) {
+				if note.ignored == nil {
+					note.ignored = sets.Set[string]{}
+				}
+				note.ignored.Insert(s.table.Objects[row].Name)
 			}
-			id, has := c.at(row)
-			if !has {
-				continue
-			}
-			sum[k] += float64(s.matching(c, id, row))*weight + float64(c.maxSkew-1)
 		}
 	}
-	for k := range rows {
-		raw[k] = int64(math.Round(sum[k]))
+	s.weights = s.weights[:0]
+	for i := range s.soft {
+		s.weights = append(s.weights, math.Log(float64(s.size(&s.soft[i], feasible)+2)))
+	}
+	state.Write(scoreKey, note)
+	return nil
+}
+
+// score does for feasible rows what Score does for feasible nodes, from the sums.
+func (s *tally) score(rows []int32, raw []int64) {
+	if len(s.weights) < len(s.soft) {
+		return
+	}
+	for k, row := range rows {
+		if s.lacks(row) {
+			continue
+		}
+		var sum float64
+		for i := range s.soft {
+			c := &s.soft[i]
+			if id, has := c.at(row); has {
+				sum += float64(s.matching(c, id, row))*s.weights[i] + float64(c.maxSkew-1)
+			}
+		}
+		raw[k] = int64(math.Round(sum))
 	}
 }
 
-// without marks the rows that lack a key and notes their names; nil when there are none.
-func (s *tally) without(rows []int32) []bool {
+// lacks tells whether the row is not scored, as it lacks a key.
+func (s *tally) lacks(row int32) bool {
 	if s.lenient {
-		return nil
+		return false
 	}
-	var out []bool
-	for k, row := range rows {
-		for i := range s.soft {
-			if s.soft[i].labels.ID[row] != 0 {
-				continue
-			}
-			if out == nil {
-				out, s.note.ignored = make([]bool, len(rows)), sets.Set[string]{}
-			}
-			out[k] = true
-			s.note.ignored.Insert(s.table.Objects[row].Name)
-			break
+	for i := range s.soft {
+		if s.soft[i].labels.ID[row] == 0 {
+			return true
 		}
 	}
-	return out
+	return false
 }
 
 // size is how many domains the rows are in: the more, the more the constraint's counts weigh.
-func (c *sums) size(rows []int32, ignored []bool) int {
+func (s *tally) size(c *sums, feasible place.Feasible) int {
 	n := 0
-	if c.key == v1.LabelHostname {
-		for k := range rows {
-			if ignored == nil || !ignored[k] {
-				n++
-			}
-		}
-		return n
-	}
-	seen := make([]bool, len(c.labels.Values))
-	for k, row := range rows {
-		if ignored != nil && ignored[k] {
+	s.seen = append(s.seen[:0], make([]bool, len(c.labels.Values))...)
+	for k, row := range feasible.Rows {
+		if s.lacks(row) {
 			continue
 		}
-		if id, _ := c.at(row); !seen[id] {
-			seen[id] = true
+		if c.key == v1.LabelHostname || c.labels.Alone(row) {
+			n += feasible.Times(k)
+		} else if id, _ := c.at(row); !s.seen[id] {
+			s.seen[id] = true
 			n++
 		}
 	}
@@ -100,10 +106,10 @@ func (c *sums) size(rows []int32, ignored []bool) int {
 // matching is how many matching Pods a domain has. Hosts that share a name are counted each for itself.
 func (s *tally) matching(c *sums, id, row int32) int {
 	switch {
-	case c.key == v1.LabelHostname && int(id) < len(c.nodes) && c.nodes[id] > 1:
+	case c.key == v1.LabelHostname && !c.labels.Alone(row):
 		return count(s.table.Nodes[row].GetPods(), c.selector, s.pod.Namespace)
-	case int(id) < len(c.pods):
-		return c.pods[id]
+	case int(id) < len(c.there):
+		return c.there[id]
 	}
 	return 0
 }

@@ -1,0 +1,199 @@
+package place
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+)
+
+// partition parts the rows of a class into groups of which every judge says the same, but for points that come from the row alone: rows with the same verdict of the
+// class and raw scores that are scaled, in the same domains or, where a row is its domain's only one, in domains with the same sums. A ruling asks about one row of each
+// group; a row moves to another group when its node changes.
+type partition struct {
+	class      *class
+	sums       []*kept // what judges keep over all nodes, for this Pod's shape
+	early      []bool  // by verdict of the class: one of those judges may speak before it
+	generation int64   // of the snapshot that the groups are about; 0: none yet
+	version    int64   // of the columns that the groups are made by
+	used       int64
+	ranks      columns.Ranks
+	groups     []group // by number; those without rows are in free
+	free       []int32
+	index      map[string]int32
+	record
+}
+
+// group is rows that look alike.
+type group struct {
+	key  string
+	no   uint16            // the class's verdict
+	row  int32             // one of them
+	said *framework.Status // in this ruling; nil: they pass
+}
+
+// partitions are bounded in number.
+const mostPartitions = 256
+
+// parts is what a partition is made by.
+type parts struct {
+	class *class
+	sums  [4]*kept
+}
+
+// mostGroups is how many groups n rows may have: with more of them asking about each row costs hardly more.
+func mostGroups(n int) int { return max(64, n/4) }
+
+// partitionOf finds or makes the groups for a class and sums, brought up to the snapshot; nil when rows differ too much.
+func (m *Memory) partitionOf(in *In, c *class, sums []*kept) *partition {
+	by := parts{class: c}
+	if copy(by.sums[:], sums) < len(sums) {
+		return nil
+	}
+	p := m.partitions[by]
+	if p == nil {
+		if m.partitions == nil {
+			m.partitions = map[parts]*partition{}
+		}
+		m.dropPartition()
+		p = &partition{class: c, sums: sums}
+		m.partitions[by] = p
+	}
+	p.used = m.turn
+	if !p.follow(in) {
+		return nil
+	}
+	return p
+}
+
+// dropPartition drops the one not used for longest when there are too many.
+func (m *Memory) dropPartition() {
+	if len(m.partitions) < mostPartitions {
+		return
+	}
+	var oldest parts
+	turn := m.turn + 1
+	for by, p := range m.partitions {
+		if p.used < turn {
+			oldest, turn = by, p.used
+		}
+	}
+	delete(m.partitions, oldest)
+}
+
+// dropPartitions forgets those that rest on what is forgotten.
+func (m *Memory) dropPartitions(of *class, sums *kept) {
+	maps.DeleteFunc(m.partitions, func(by parts, _ *partition) bool {
+		return by.class == of || sums != nil && slices.Contains(by.sums[:], sums)
+	})
+}
+
+// follow moves the rows that changed; false when there are too many groups.
+func (p *partition) follow(in *In) bool {
+	for len(p.early) < len(p.class.by) {
+		p.early = append(p.early, p.hearsBefore(p.class.by[len(p.early)]))
+	}
+	version := p.columns()
+	if p.version != version || p.generation == 0 {
+		p.ranks.Reset(len(p.class.no))
+		p.groups, p.free, p.index, p.generation, p.version = nil, nil, map[string]int32{}, 0, version
+	}
+	if p.generation == in.World.Generation() {
+		return true
+	}
+	for _, row := range p.class.memory.stale(in, p.generation) {
+		if !p.put(row) {
+			p.generation = 0
+			return false
+		}
+	}
+	p.generation = in.World.Generation()
+	return true
+}
+
+// columns tells which state of the columns rows are told apart by.
+func (p *partition) columns() int64 {
+	v := int64(1)
+	for _, s := range p.sums {
+		for _, l := range s.Keys() {
+			v += 1 + l.Version()
+		}
+	}
+	return v
+}
+
+// hearsBefore tells whether a judge with sums is asked before a place in the list of filters.
+func (p *partition) hearsBefore(at int) bool {
+	return slices.ContainsFunc(p.class.Filter[:max(at, 0)], func(f framework.FilterPlugin) bool {
+		return slices.ContainsFunc(p.sums, func(s *kept) bool { return s.judge == f.Name() })
+	})
+}
+
+func (p *partition) put(row int32) bool {
+	m := p.class.memory
+	no := p.class.no[row]
+	m.key = p.look(m.key[:0], row, no)
+	g, known := p.index[string(m.key)]
+	was := p.ranks.Group(row)
+	if !known {
+		if len(p.index) >= mostGroups(p.ranks.Len()) {
+			return false
+		}
+		g = p.begin(group{key: string(m.key), no: no, row: row})
+	}
+	p.ranks.Put(row, g, p.class.points(row))
+	if was >= 0 && was != g && p.ranks.Size(was) == 0 {
+		delete(p.index, p.groups[was].key)
+		p.free = append(p.free, was)
+	}
+	return true
+}
+
+func (p *partition) begin(g group) int32 {
+	n := len(p.free)
+	if n == 0 {
+		p.groups = append(p.groups, group{})
+		p.free, n = append(p.free, p.ranks.Grow()), 1
+	}
+	at := p.free[n-1]
+	p.free = p.free[:n-1]
+	p.groups[at], p.index[g.key] = g, at
+	return at
+}
+
+// look appends what tells the row from others.
+func (p *partition) look(to []byte, row int32, no uint16) []byte {
+	to = binary.AppendUvarint(to, uint64(no))
+	if no == 0 {
+		for i := range p.class.scorers {
+			if s := &p.class.scorers[i]; s.scaled {
+				to = AppendInt(to, int64(s.at32(row)))
+			}
+		}
+	} else if !p.early[no] {
+		return to
+	}
+	for _, s := range p.sums {
+		for n := range s.Keys() {
+			to = s.Look(to, n, row)
+		}
+	}
+	return to
+}
+
+// live calls back for each group that has rows.
+func (p *partition) live(do func(at int32, g *group)) {
+	for i := range p.groups {
+		if p.ranks.Size(int32(i)) == 0 {
+			continue
+		}
+		g := &p.groups[i]
+		if p.ranks.Group(g.row) != int32(i) {
+			g.row = p.ranks.First(int32(i))
+		}
+		do(int32(i), g)
+	}
+}
