@@ -36,7 +36,7 @@ func TestWritesOfPodsAreStated(t *testing.T) {
 	for _, e := range joint.notes.Read(journal.Query{Namespace: ns, Name: "p"}) {
 		if w, ok := e.Fact.(journal.Written); ok {
 			got = append(got, strings.TrimSpace(w.Verb+" "+w.Subresource))
-			if w.User != "admin" || w.Revision == 0 || w.Took <= 0 || !strings.HasPrefix(w.Agent, "apiserver.test/") || e.Ref.UID != string(p.UID) {
+			if w.User != "admin" || w.Revision == 0 || w.Stored <= 0 || w.Took < w.Stored || !strings.HasPrefix(w.Agent, "apiserver.test/") || e.Ref.UID != string(p.UID) {
 				t.Errorf("incomplete: %+v about %+v", w, e.Ref)
 			}
 			continue

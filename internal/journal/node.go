@@ -174,7 +174,7 @@ type Pulled struct {
 	Image   string `json:"image"`
 	Bytes   uint64 `json:"bytes,omitempty"`
 	Present bool   `json:"present,omitempty"` // it was there already
-	Took    Took   `json:"took,omitempty"`
+	Took    Took   `json:"took,omitempty"`    // of the pull; of an image that was there, of asking the runtime
 }
 
 // Line prints how.

@@ -10,6 +10,7 @@ type Written struct {
 	Agent       string `json:"agent,omitempty"`       // first word of the User-Agent
 	Revision    int64  `json:"revision"`              // etcd revision of the write
 	Took        Took   `json:"took,omitempty"`
+	Stored      Took   `json:"stored,omitempty"` // of Took, the store's part: from the object as it is to be written to etcd's acknowledgement
 	// Changed are the fields the write changed, as status.phase; at most ChangedMost of them.
 	Changed []string `json:"changed,omitempty"`
 }
@@ -40,6 +41,7 @@ func (f Deleting) Line() string {
 // Removed says that the object is gone from the store.
 type Removed struct {
 	Revision int64 `json:"revision,omitempty"`
+	Stored   Took  `json:"stored,omitempty"` // what the store took
 }
 
 // Line prints the end.

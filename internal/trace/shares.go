@@ -57,6 +57,29 @@ func shares(entries []journal.Entry) []Share {
 	return out
 }
 
+// InCalls is the wall time between two moments that was spent in calls to the runtime, drivers and image pulls, overlaps counted once.
+func (l Life) InCalls(from, to time.Time) time.Duration { return covered(callSpans(l.Entries), from, to) }
+
+// InStore is the wall time between two moments that was spent waiting for the store and in no such call, of the writes that leads picks: those on which what
+// comes later depends.
+func (l Life) InStore(from, to time.Time, leads func(journal.Fact) bool) time.Duration {
+	all := callSpans(l.Entries)
+	calls := covered(all, from, to)
+	for _, e := range l.Entries {
+		var took journal.Took
+		switch f := e.Fact.(type) {
+		case journal.Written:
+			took = f.Stored
+		case journal.Removed:
+			took = f.Stored
+		}
+		if took > 0 && leads(e.Fact) {
+			all = append(all, stretch{e.At.Add(-time.Duration(took)), e.At})
+		}
+	}
+	return covered(all, from, to) - calls
+}
+
 // stretch is a time with a beginning and an end.
 type stretch struct{ from, to time.Time }
 

@@ -92,3 +92,28 @@ func TestForgottenBeginningIsSaid(t *testing.T) {
 		t.Fatal("a life without its creation passes as whole")
 	}
 }
+
+// Waiting for the store counts only where it is on the way and no call covers it.
+func TestWaitsForTheStore(t *testing.T) {
+	start := time.Now()
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
+	took := func(n int) journal.Took { return journal.Took(time.Duration(n) * time.Millisecond) }
+	l := Life{Entries: []journal.Entry{
+		{At: at(10), Fact: journal.Written{Verb: "create", Stored: took(4)}},
+		{At: at(50), Fact: journal.Called{Service: "CRI", Method: "RunPodSandbox", Took: took(30)}},
+		{At: at(52), Fact: journal.Written{Verb: "patch", Stored: took(5)}},
+		{At: at(60), Fact: journal.Written{Verb: "update", Stored: took(3)}},
+		{At: at(70), Fact: journal.Removed{Stored: took(6)}},
+	}}
+	leads := func(f journal.Fact) bool { w, ok := f.(journal.Written); return !ok || w.Verb != "update" }
+	for _, c := range []struct{ from, to, calls, store int }{
+		{0, 100, 30, 4 + 2 + 6}, // of the patch 3 ms lie in the call; the update leads to nothing
+		{8, 15, 0, 2},
+		{30, 51, 20, 1},
+	} {
+		calls, store := l.InCalls(at(c.from), at(c.to)), l.InStore(at(c.from), at(c.to), leads)
+		if calls != time.Duration(took(c.calls)) || store != time.Duration(took(c.store)) {
+			t.Errorf("from %d to %d ms: %s in calls and %s in the store, want %d and %d ms", c.from, c.to, calls, store, c.calls, c.store)
+		}
+	}
+}

@@ -29,9 +29,10 @@ func WithAgent(ctx context.Context, userAgent string) context.Context {
 }
 
 func (w *witness) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	given := time.Now()
 	err := w.Interface.Create(ctx, key, obj, out, ttl)
 	if p, ok := out.(*corev1.Pod); ok && err == nil {
-		w.sink.Put(ref(p), w.written(ctx, p))
+		w.sink.Put(ref(p), w.written(ctx, p, given))
 	}
 	return err
 }
@@ -41,6 +42,7 @@ func (w *witness) GuaranteedUpdate(ctx context.Context, key string, dst runtime.
 	var before string
 	var wasDeleting bool
 	var fields []string
+	var given time.Time
 	watch := func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		p, ok := in.(*corev1.Pod)
 		if !ok {
@@ -52,6 +54,7 @@ func (w *witness) GuaranteedUpdate(ctx context.Context, key string, dst runtime.
 		if now, ok := out.(*corev1.Pod); ok && err == nil {
 			fields = changed(was, now)
 		}
+		given = time.Now()
 		return out, ttl, err
 	}
 	err := w.Interface.GuaranteedUpdate(ctx, key, dst, ignoreNotFound, pre, watch, cached)
@@ -59,7 +62,7 @@ func (w *witness) GuaranteedUpdate(ctx context.Context, key string, dst runtime.
 	if !ok || err != nil || p.ResourceVersion == before {
 		return err // refused, or nothing changed and nothing was written
 	}
-	f := w.written(ctx, p)
+	f := w.written(ctx, p, given)
 	f.Changed = fields
 	w.sink.Put(ref(p), f)
 	if p.DeletionTimestamp != nil && !wasDeleting {
@@ -70,6 +73,7 @@ func (w *witness) GuaranteedUpdate(ctx context.Context, key string, dst runtime.
 
 func (w *witness) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
+	given := time.Now()
 	err := w.Interface.Delete(ctx, key, out, pre, validate, cached, o)
 	p, ok := out.(*corev1.Pod)
 	if !ok || err != nil {
@@ -78,13 +82,13 @@ func (w *witness) Delete(ctx context.Context, key string, out runtime.Object, pr
 	if p.DeletionTimestamp == nil {
 		w.sink.Put(ref(p), w.deleting(ctx, p))
 	}
-	w.sink.Put(ref(p), journal.Removed{Revision: w.revision(p)})
+	w.sink.Put(ref(p), journal.Removed{Revision: w.revision(p), Stored: journal.Took(time.Since(given))})
 	return nil
 }
 
-// written says who wrote what and how long the client waited so far.
-func (w *witness) written(ctx context.Context, p *corev1.Pod) journal.Written {
-	f := journal.Written{Verb: "update", User: userName(ctx), Revision: w.revision(p)}
+// written says who wrote what, how long the client waited so far, and how much of that since the store was given the object.
+func (w *witness) written(ctx context.Context, p *corev1.Pod, given time.Time) journal.Written {
+	f := journal.Written{Verb: "update", User: userName(ctx), Revision: w.revision(p), Stored: journal.Took(time.Since(given))}
 	if info, ok := request.RequestInfoFrom(ctx); ok {
 		f.Verb, f.Subresource = info.Verb, info.Subresource
 	}

@@ -130,7 +130,9 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) {
 		return "", err
 	}
 	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: t.image, RuntimeHandler: r.Handler, Annotations: r.Pod.Annotations}
+	asked := time.Now()
 	found, err := p.d.Images.ImageStatus(ctx, spec, false)
+	asking := time.Since(asked)
 	if err != nil {
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("image %q: %w", t.image, ctx.Err())
@@ -140,7 +142,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (string, error) {
 	}
 	switch image.Decide(t.policy, p.usable(ctx, t, spec, found.GetImage().GetId())) {
 	case image.Use:
-		t.present(found.GetImage().GetSize())
+		t.present(found.GetImage().GetSize(), asking)
 		return found.GetImage().GetId(), nil
 	case image.Refuse:
 		return "", p.refuse(t, &reason.Refusal{

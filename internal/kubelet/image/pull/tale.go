@@ -47,9 +47,9 @@ func (t *tale) put(f journal.Fact) {
 	t.d.Journal.Put(pod.Ref(t.Pod), f)
 }
 
-func (t *tale) present(bytes uint64) {
+func (t *tale) present(bytes uint64, asking time.Duration) {
 	t.event(v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", t.image))
-	t.put(journal.Pulled{Image: t.image, Bytes: bytes, Present: true})
+	t.put(journal.Pulled{Image: t.image, Bytes: bytes, Present: true, Took: journal.Took(asking)})
 }
 
 func (t *tale) pulling() {
