@@ -75,6 +75,7 @@ func (p *ports) Release(context.Context, types.UID) error                       
 func (p *ports) Objects() volume.Objects                                            { return p.objects }
 func (p *ports) Services(string) ([]*v1.Service, error)                             { return p.services, nil }
 func (p *ports) RuntimeHandler(context.Context, string) (string, error)             { return "", nil }
+func (p *ports) Named(context.Context, *v1.Pod) bool                                { return true }
 func (p *ports) Prepare(_ context.Context, s furnish.SubPath) (string, error) {
 	return s.Volume.Path + "/" + s.Path, nil
 }

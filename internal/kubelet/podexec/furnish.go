@@ -25,6 +25,9 @@ func (c *call) furnish(ctx context.Context) error {
 			return refuse(reason.FailedMount, fmt.Errorf("directory of the Pod: %w", err))
 		}
 	}
+	if c.ground != nil && c.h.d.Volumes.Named(ctx, c.pod) {
+		c.ground()
+	}
 	mounted, err := c.h.d.Volumes.Ensure(ctx, c.pod)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Hands carry out actions. Calls for one Pod come one after another, calls for different Pods side by side.
+// Hands carry out actions. Calls for one Pod come one after another, but for Furnish and the CreateSandbox beside it; calls for different Pods side by side.
 type Hands struct {
 	d    Deps
 	gate *gate
@@ -52,6 +52,7 @@ type call struct {
 	hooking func(container string, runs bool)
 	applied podplan.Applied
 	step    func(what string) (end func())
+	ground  func()
 	images  map[string]*runtimeapi.ImageSpec // of the image volumes that the container being started mounts, by volume
 }
 
@@ -62,11 +63,12 @@ type Job struct {
 	Applied podplan.Applied                   // sizes that are in force
 	Hooking func(container string, runs bool) // told when a container's postStart hook begins, and when it has succeeded
 	Step    func(what string) (end func())    // told when a call to the runtime begins that may hang; nil: nobody listens
+	Ground  func()                            // told by Furnish when the sandbox may be begun beside it: its cgroup is there and no volume lacks its object; nil: nobody listens
 }
 
 // Do performs one action.
 func (h *Hands) Do(ctx context.Context, j Job, a podplan.Action) error {
-	c := &call{h: h, pod: j.Pod, seen: j.Seen, applied: j.Applied, bench: h.bench(j.Pod.UID), hooking: j.Hooking, step: j.Step}
+	c := &call{h: h, pod: j.Pod, seen: j.Seen, applied: j.Applied, bench: h.bench(j.Pod.UID), hooking: j.Hooking, step: j.Step, ground: j.Ground}
 	if c.step == nil {
 		c.step = func(string) func() { return func() {} }
 	}

@@ -23,6 +23,7 @@ type Puller interface {
 
 // Volumes furnishes Pods; furnish.Furnisher does.
 type Volumes interface {
+	Named(ctx context.Context, pod *v1.Pod) bool
 	Ensure(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error)
 	Refresh(ctx context.Context, pod *v1.Pod) error
 	Release(ctx context.Context, uid types.UID) error

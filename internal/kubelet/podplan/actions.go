@@ -18,7 +18,10 @@ type Action interface {
 type Furnish struct{}
 
 // CreateSandbox makes the Pod's sandbox.
-type CreateSandbox struct{ Attempt uint32 }
+type CreateSandbox struct {
+	Attempt uint32
+	Beside  bool // it may begin while the Furnish right before it is under way, and is given up when that fails
+}
 
 // StopSandbox stops a sandbox and gives its addresses back. Changed marks one that died under its Pod and is replaced.
 type StopSandbox struct {

@@ -29,6 +29,9 @@ func Next(in In) Plan {
 	if in.Facts.Furnished.IsZero() {
 		if !in.held(&p, FurnishTry) {
 			p.Do = append(p.Do, Furnish{})
+			if together(in) {
+				p.Do = append(p.Do, CreateSandbox{Beside: true})
+			}
 		}
 		return p
 	}

@@ -148,7 +148,7 @@ func TestNext(t *testing.T) {
 		do         string
 	}{
 		{"nothing before it is accepted", "dead", func(in *podplan.In) { in.Facts = podplan.Facts{} }, ""},
-		{"furnish first", "dead", func(in *podplan.In) { in.Facts.Furnished, in.Seen = time.Time{}, podplan.Observed{} }, "furnish"},
+		{"furnish first", "dead", func(in *podplan.In) { in.Facts.Furnished, in.Seen = time.Time{}, podplan.Observed{} }, "furnish; create sandbox"},
 		{"then a sandbox", "", func(in *podplan.In) { in.Seen = podplan.Observed{} }, "create sandbox"},
 		{"a sandbox that cannot be made is put off", "", func(in *podplan.In) { in.Seen, in.Tries = podplan.Observed{}, refusal }, ""},
 		{"first the init container", "", nil, "start init i"},
@@ -215,6 +215,44 @@ func TestTheEarlierEndCounts(t *testing.T) {
 		case end == nil && x.cause == "":
 		case end == nil || end.Cause != x.cause || end.Grace != x.grace:
 			t.Errorf("%s: %+v, want %s with %s", x.what, end, x.cause, x.grace)
+		}
+	}
+}
+
+// The sandbox is made beside the volumes only while nothing has failed, nothing is there, and no volume is waited for.
+func TestSandboxBesideVolumes(t *testing.T) {
+	vol := func(s v1.VolumeSource) v1.Volume { return v1.Volume{Name: "v", VolumeSource: s} }
+	token := v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}
+	bundle := v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "ca"}}
+	for _, c := range []struct {
+		what   string
+		volume v1.VolumeSource
+		change func(*podplan.In)
+		want   string
+	}{
+		{what: "a token", volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{token}}}, want: "furnish, create sandbox"},
+		{what: "a ConfigMap", volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}, want: "furnish, create sandbox"},
+		{what: "a trust bundle", volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{token, bundle}}}, want: "furnish"},
+		{what: "a claim", volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}, want: "furnish"},
+		{what: "a directory of the host", volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}, want: "furnish"},
+		{what: "furnishing has failed", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish", change: func(in *podplan.In) {
+			in.Tries = map[string]podplan.Try{podplan.FurnishTry: {Count: 1}}
+		}},
+		{what: "a sandbox is there", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish", change: func(in *podplan.In) {
+			in.Seen.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true}}
+		}},
+	} {
+		in := podplan.In{Pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}, Volumes: []v1.Volume{vol(c.volume)}}}, Now: time.Now()}
+		in.Facts.Accepted = in.Now
+		if c.change != nil {
+			c.change(&in)
+		}
+		var got []string
+		for _, a := range podplan.Next(in).Do {
+			got = append(got, a.Line())
+		}
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("%s: %s, want %s", c.what, s, c.want)
 		}
 	}
 }

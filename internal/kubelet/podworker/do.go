@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,11 +80,12 @@ type result struct {
 	done   []podplan.Action
 	failed podplan.Action // nil when all were done
 	err    error
+	gaveUp podplan.Action // what had been begun beside the one that failed
 }
 
 // touchedNothing tells whether the runtime has not been asked to do anything.
 func (r result) touchedNothing() bool {
-	for _, a := range append(r.done, r.failed) {
+	for _, a := range append(r.done, r.failed, r.gaveUp) {
 		switch a.(type) {
 		case podplan.Furnish, podplan.Release, podplan.Resize, nil:
 		default:
@@ -103,15 +105,13 @@ func (w *worker) perform(ctx context.Context, path Path, j podexec.Job, actions 
 	var r result
 	j.Step = func(what string) func() { return w.begin(path, what, patience) }
 	started := false // by an earlier action: the runtime tells of it when this one is under way already
+	if box, ok := together(actions); ok {
+		w.ending.Store(true)
+		return w.both(ctx, path, j, box)
+	}
 	for i, a := range actions {
-		err := ctx.Err()
 		w.ending.Store(i == len(actions)-1 && !started && !hooked(j.Pod, a))
-		if err == nil {
-			end := w.begin(path, a.Line(), patienceFor(a))
-			err = w.pool.d.Hands.Do(ctx, j, a)
-			end()
-		}
-		if err != nil {
+		if err := w.one(ctx, path, j, a); err != nil {
 			r.failed, r.err = a, err
 			break
 		}
@@ -120,6 +120,54 @@ func (w *worker) perform(ctx context.Context, path Path, j podexec.Job, actions 
 			started = true
 		}
 	}
+	return r
+}
+
+// one carries out one action.
+func (w *worker) one(ctx context.Context, path Path, j podexec.Job, a podplan.Action) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer w.begin(path, a.Line(), patienceFor(a))()
+	return w.pool.d.Hands.Do(ctx, j, a)
+}
+
+// together finds in a plan to furnish a Pod the sandbox that may be made beside that.
+func together(actions []podplan.Action) (box podplan.CreateSandbox, ok bool) {
+	if len(actions) != 2 || actions[0] != (podplan.Furnish{}) {
+		return box, false
+	}
+	box, ok = actions[1].(podplan.CreateSandbox)
+	return box, ok && box.Beside
+}
+
+// both furnishes a Pod and makes its sandbox beside that, as soon as there is ground for it. When the Pod cannot be furnished the sandbox is given up, and only
+// that failure is told. A runtime that made it nevertheless keeps it for the time when the Pod can be.
+func (w *worker) both(ctx context.Context, path Path, j podexec.Job, box podplan.CreateSandbox) result {
+	calm, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	ground, made := make(chan struct{}), make(chan error, 1)
+	j.Ground = sync.OnceFunc(func() { close(ground) })
+	go func() {
+		select {
+		case <-ground:
+			made <- w.one(calm, path, j, box)
+		case <-calm.Done():
+			made <- calm.Err()
+		}
+	}()
+	if err := w.one(ctx, path, j, podplan.Furnish{}); err != nil {
+		giveUp()
+		<-made
+		return result{failed: podplan.Furnish{}, err: err, gaveUp: box}
+	}
+	j.Ground()
+	r := result{done: []podplan.Action{podplan.Furnish{}}}
+	if err := <-made; err != nil {
+		r.failed, r.err = box, err
+		return r
+	}
+	r.done = append(r.done, box)
 	return r
 }
 

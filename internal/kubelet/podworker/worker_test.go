@@ -2,8 +2,10 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -113,7 +115,7 @@ func TestOnlyTheNewestWishCounts(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		got := w.all()
-		want := []string{"1 furnish 0", "1 create sandbox 5", "1 start c 5"}
+		want := []string{"1 furnish 0", "1 create sandbox 0", "1 start c 5"} // the first two are one plan
 		if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 			t.Errorf("%q", got)
 		}
@@ -273,4 +275,79 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 			t.Errorf("shown: %+v", c)
 		}
 	})
+}
+
+// grounded is a world that has ground for a sandbox half-way through furnishing, unless it lacks something, and may not be able to furnish.
+type grounded struct {
+	*world
+	lacks bool
+	fails error
+}
+
+func (g grounded) Do(ctx context.Context, j podexec.Job, a podplan.Action) error {
+	if a != (podplan.Furnish{}) {
+		return g.world.Do(ctx, j, a)
+	}
+	time.Sleep(500 * time.Millisecond)
+	if !g.lacks {
+		j.Ground()
+	}
+	time.Sleep(500 * time.Millisecond)
+	return g.fails
+}
+
+// The sandbox is made beside the second half of furnishing; it does not begin without ground, and is given up when furnishing fails, of which alone is told.
+func TestSandboxBesideFurnishing(t *testing.T) {
+	for name, c := range map[string]struct {
+		lacks  bool
+		fails  error
+		starts time.Duration // 0: never
+		tries  string
+		acts   string
+	}{
+		"both succeed":      {starts: 2500 * time.Millisecond, acts: "1 create sandbox ,1 start c "},
+		"ground comes last": {lacks: true, starts: 3 * time.Second, acts: "1 create sandbox ,1 start c "},
+		"furnishing fails":  {fails: errors.New("no"), tries: podplan.FurnishTry, acts: "1 create sandbox "},
+		"nothing was begun": {lacks: true, fails: errors.New("no"), tries: podplan.FurnishTry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{seen: map[types.UID]podplan.Observed{}, takes: map[string]time.Duration{"create sandbox": 2 * time.Second}}
+				p := New(Deps{
+					Look: w, Hands: grounded{w, c.lacks, c.fails}, Statuses: w, Probes: w, Admit: w.admit, Node: func() podstatus.Node { return podstatus.Node{} }, Events: events.New(w), Journal: w,
+				})
+				ctx, cancel := context.WithCancel(context.Background())
+				t.Cleanup(func() { cancel(); p.Wait() })
+				p.Start(ctx)
+				p.Tell(Wish{Pod: aPod("1", ""), Source: "api"})
+				begun := time.Now()
+				time.Sleep(1100 * time.Millisecond)
+				synctest.Wait()
+				if c.fails == nil {
+					time.Sleep(begun.Add(c.starts - time.Millisecond).Sub(time.Now()))
+					synctest.Wait()
+					if acts := w.all(); slices.Contains(acts, "1 start c ") {
+						t.Errorf("started before both were done: %q", acts)
+					}
+					time.Sleep(time.Millisecond)
+					synctest.Wait()
+				}
+				if got := strings.Join(w.all(), ","); got != c.acts {
+					t.Errorf("actions %q, want %q", got, c.acts)
+				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				var tries []string
+				for name := range p.workers["1"].life.tries {
+					tries = append(tries, name)
+				}
+				if got := strings.Join(tries, ","); got != c.tries {
+					t.Errorf("failed %q, want %q", got, c.tries)
+				}
+				if boxes := w.seen["1"].Sandboxes; (len(boxes) > 0) != (c.fails == nil) {
+					t.Errorf("sandboxes %v", boxes)
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,10 @@
 package volume
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Ref names an object a Pod refers to.
 type Ref struct {
@@ -35,6 +39,29 @@ func Refs(pod *v1.Pod) map[Ref]bool {
 	}
 	return r.set
 }
+
+// Needed is the set of ConfigMaps and Secrets without which the Pod's volumes cannot be made: those that are not optional.
+func Needed(pod *v1.Pod) map[Ref]bool {
+	r := refs{pod.Namespace, map[Ref]bool{}}
+	for i := range pod.Spec.Volumes {
+		v := pod.Spec.Volumes[i].VolumeSource
+		if v.Secret != nil && isSet(v.Secret.Optional) {
+			v.Secret = nil
+		}
+		if v.ConfigMap != nil && isSet(v.ConfigMap.Optional) {
+			v.ConfigMap = nil
+		}
+		if v.Projected != nil {
+			v.Projected = &v1.ProjectedVolumeSource{Sources: slices.DeleteFunc(slices.Clone(v.Projected.Sources), func(s v1.VolumeProjection) bool {
+				return s.Secret != nil && isSet(s.Secret.Optional) || s.ConfigMap != nil && isSet(s.ConfigMap.Optional)
+			})}
+		}
+		r.volume(&v)
+	}
+	return r.set
+}
+
+func isSet(b *bool) bool { return b != nil && *b }
 
 type refs struct {
 	namespace string

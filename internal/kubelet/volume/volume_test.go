@@ -156,3 +156,28 @@ func TestMemoryBound(t *testing.T) {
 		}
 	}
 }
+
+func TestNeeded(t *testing.T) {
+	name := func(n string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: n} }
+	p := podOf()
+	p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}
+	p.Spec.Volumes = []v1.Volume{
+		{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}},
+		{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s-optional", Optional: new(true)}}},
+		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("c"), Optional: new(false)}}},
+		{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("c-optional"), Optional: new(true)}}},
+		{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("pc")}},
+			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("pc-optional"), Optional: new(true)}},
+			{Secret: &v1.SecretProjection{LocalObjectReference: name("ps")}},
+			{Secret: &v1.SecretProjection{LocalObjectReference: name("ps-optional"), Optional: new(true)}},
+		}}}},
+	}
+	want := map[volume.Ref]bool{{Kind: "Secret", Namespace: "ns", Name: "s"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "c"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "pc"}: true, {Kind: "Secret", Namespace: "ns", Name: "ps"}: true}
+	if d := cmp.Diff(want, volume.Needed(p)); d != "" {
+		t.Error(d)
+	}
+	if len(volume.Refs(p)) != 9 {
+		t.Errorf("asking what is needed changed the Pod: %v", volume.Refs(p))
+	}
+}

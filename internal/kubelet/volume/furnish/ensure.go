@@ -36,6 +36,24 @@ func (f *Furnisher) Refresh(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
+// Named tells whether the ConfigMaps and Secrets are there without which the Pod's volumes cannot be made.
+func (f *Furnisher) Named(ctx context.Context, pod *v1.Pod) bool {
+	f.d.Objects.Hold(pod)
+	for ref := range volume.Needed(pod) {
+		var err error
+		switch ref.Kind {
+		case volume.ConfigMap:
+			_, err = f.d.Objects.GetConfigMap(ctx, ref.Namespace, ref.Name)
+		case volume.Secret:
+			_, err = f.d.Objects.GetSecret(ctx, ref.Namespace, ref.Name)
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func (f *Furnisher) bring(ctx context.Context, pod *v1.Pod, due func(volume.Type, *state, string) bool) (map[string]Mounted, error) {
 	f.d.Objects.Hold(pod)
 	s := f.state(pod)
