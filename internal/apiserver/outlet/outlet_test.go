@@ -28,6 +28,7 @@ func TestRest(t *testing.T) {
 		"a crowd":                 {Beat{Watchers: 10_000, Processors: 2, Events: 1, Since: time.Second}, longest},
 		"more than there is room": {Beat{Watchers: 100, Processors: 2, Events: 6, Since: 3 * ms}, 2 * ms},
 		"a burst":                 {Beat{Watchers: 100, Processors: 2, Events: 7, Since: time.Second}, 0},
+		"in a time of bursts":     {Beat{Watchers: 100, Processors: 2, Events: 1, Since: 4 * ms, Burst: true}, 0},
 		"woken late":              {Beat{Watchers: 100, Processors: 2, Events: 1, Since: 4 * ms, Late: true}, 0},
 		"a list":                  {Beat{Watchers: 100, Processors: 2, Events: 1000, Since: 4 * ms}, 0},
 		"nothing is known":        {Beat{}, 0},
@@ -132,6 +133,45 @@ func TestCrowd(t *testing.T) {
 					t.Fatalf("watcher %d of %d got %d events in %d pieces", n, watchers, events, p.flushes)
 				}
 			}
+		}
+	})
+}
+
+// Writes that come in bursts find watchers that read. A watch cache has room for ten events and its watch for as many; it waits for the slow 50 ms of each second in all,
+// then closes their watches. In no time of the bubble's do handlers write: all that the cache waits for is their rest.
+func TestBurstsFindWatchersAwake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room, burst, budget = 20, 30, 50 * time.Millisecond
+		var o Outlet
+		var in []chan int
+		for range 200 * processors() {
+			ch := make(chan int, room)
+			in = append(in, ch)
+			go o.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for e := range ch {
+					say(t, w, line(0, e))
+					if len(ch) == 0 {
+						flush(w)
+					}
+				}
+			}), &pieces{ResponseRecorder: httptest.NewRecorder()}, request(t.Context()))
+		}
+		var waited time.Duration
+		for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(10 * time.Millisecond) {
+			at := time.Now()
+			for e := range burst {
+				for _, ch := range in {
+					ch <- e
+				}
+				synctest.Wait() // each event is taken before the next is written, as far as anybody is awake
+			}
+			waited += time.Since(at)
+		}
+		for _, ch := range in {
+			close(ch)
+		}
+		if waited > budget {
+			t.Errorf("in a second the cache waited %s", waited)
 		}
 	})
 }

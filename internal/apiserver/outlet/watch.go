@@ -57,8 +57,10 @@ type answer struct {
 	err    error // of the last write
 	kept   *[]byte
 	events int // since the last rest
+	piece  int // events since the last flush
 	period int64
 	rested time.Time // when the last rest began
+	burst  time.Time // when more came in a piece than a watch cache and its watch have room for
 	timer  *time.Timer
 }
 
@@ -72,6 +74,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	}
 	if len(p) > frameHead {
 		a.events++
+		a.piece++
 	}
 	if a.kept == nil {
 		if a.kept, _ = a.outlet.room.Get().(*[]byte); a.kept == nil {
@@ -115,7 +118,11 @@ func (a *answer) rest(now time.Time) {
 	watchers := a.outlet.count(period, period != a.period)
 	a.period = period
 	since := now.Sub(a.rested)
-	d := Rest(Beat{Watchers: watchers, Processors: processors(), Events: a.events, Since: since, Late: a.outlet.late.Load() >= period})
+	if a.piece > 2*roomy {
+		a.burst = now
+	}
+	a.piece = 0
+	d := Rest(Beat{Watchers: watchers, Processors: processors(), Events: a.events, Since: since, Burst: now.Sub(a.burst) < bursty, Late: a.outlet.late.Load() >= period})
 	if d > 0 || since > lately || a.events > roomy {
 		a.events, a.rested = 0, now
 	}
