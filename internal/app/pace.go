@@ -14,7 +14,9 @@ const (
 	memoryShare = 50
 	// busyShare is that under load, when collecting would take a fifth of all work.
 	busyShare = 400
-	// busyRoom bounds the garbage under load, in bytes.
+	// leastBusyShare is that under load where much lives, Go's default.
+	leastBusyShare = 100
+	// busyRoom bounds the garbage under load, in bytes, as long as less lives.
 	busyRoom = 256 << 20
 	// busyRate is what a process allocates under load at least, in bytes per second. At rest it is a tenth of that.
 	busyRate = 4 << 20
@@ -27,7 +29,7 @@ func share(live, allocated uint64, in time.Duration) int {
 	if float64(allocated) < busyRate*in.Seconds() {
 		return memoryShare
 	}
-	return max(memoryShare, min(busyShare, int(busyRoom*100/max(1, live))))
+	return max(leastBusyShare, min(busyShare, int(busyRoom*100/max(1, live))))
 }
 
 // keepPace sets the share anew after each collection until ctx ends, and under load now and then, so that what a load left is collected when it is over.

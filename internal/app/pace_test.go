@@ -20,7 +20,7 @@ func TestShare(t *testing.T) {
 		{"load, little alive", 32 << 20, 30 << 20, 100 * time.Millisecond, 400},
 		{"load", 128 << 20, 60 << 20, time.Second, 200},
 		{"load, much alive", 256 << 20, 60 << 20, time.Second, 100},
-		{"load, very much alive", 1 << 30, 60 << 20, time.Second, 50},
+		{"load, very much alive", 1 << 30, 60 << 20, time.Second, 100},
 		{"load that seldom collects", 64 << 20, 256 << 20, 10 * time.Second, 400},
 		{"the load is over", 256 << 20, 1 << 20, busyLook, 50},
 		{"nothing is known", 0, 0, 0, 400},
