@@ -138,7 +138,7 @@ func (t taken) cells() []string {
 func (b *bench) inTurns(ctx context.Context, takers []*taker, clients, rounds int) ([]taken, error) {
 	all := make([]taken, len(takers))
 	for _, t := range takers {
-		if err := t.prepare(ctx, clients); err != nil {
+		if err := t.prepare(ctx, gated(clients, "first")); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 		defer b.profile(ctx, t.instance, fmt.Sprintf("api-%s-%d", strings.ReplaceAll(t.name, " ", "-"), clients), time.Duration(rounds*len(takers))*turn)()
@@ -168,9 +168,8 @@ func (t *taker) cpu() (sum time.Duration) {
 	return sum
 }
 
-// prepare makes a namespace and, as a server alone has no controllers, its service account.
-func (t *taker) prepare(ctx context.Context, clients int) error {
-	first := gated(clients, "first")
+// prepare makes the namespace of a first Pod and, as a server alone has no controllers, its service account.
+func (t *taker) prepare(ctx context.Context, first *v1.Pod) error {
 	if _, err := t.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}

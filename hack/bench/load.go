@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,37 +39,50 @@ const loadFindings = "Half of what a write costs before 100 watchers is telling 
 	"Measured in pairs on a machine with ten times more to do than it has cores, where events gather by themselves, a write before 100 watchers took 2.7 ms of processor instead of 3.2 (paced), 2.5 instead of 2.7 (unpaced); " +
 	"p99 is the wait for the machine there (139 ms instead of 219), and says nothing about the budget."
 
-// crowd is a number of clients that write Pods while others watch.
+// crowd is a number of clients that write Pods to a server while others watch.
 type crowd struct {
-	*cluster
-	instance  *instance.Instance
+	*taker
+	pace
 	namespace string
-	clients   int
-	pods      int
-	pause     time.Duration // between writes of one client; 0 writes as fast as they are taken
+}
+
+// pace is how a crowd writes.
+type pace struct {
+	name    string
+	clients int
+	pods    int
+	pause   time.Duration // between writes of one client; 0 writes as fast as they are taken
 }
 
 // loads measures writes and watches: 8 and 32 clients that create and patch 10,000 Pods before 100 watchers, and 8 that write 200 times a second.
 func (b *bench) loads(ctx context.Context) error {
 	var rows [][]string
-	for _, row := range []struct {
-		what    string
-		clients int
-		pods    int
-		pause   time.Duration
-	}{{"8, 200 writes/s", 8, 2000, 40 * time.Millisecond}, {"8", 8, 10_000, 0}, {"32", 32, 10_000, 0}} {
-		cells, err := b.loadOnce(ctx, crowd{clients: row.clients, pods: b.times(row.pods), pause: row.pause})
+	for _, p := range []pace{{"8, 200 writes/s", 8, 2000, 40 * time.Millisecond}, {"8", 8, 10_000, 0}, {"32", 32, 10_000, 0}} {
+		p.pods = b.times(p.pods)
+		cells, err := b.loadOnce(ctx, p)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, append([]string{row.what}, cells...))
+		rows = append(rows, append([]string{"gantry up", p.name}, cells...))
+		if b.other.kubeconfig == "" {
+			continue
+		}
+		pids, err := b.other.processes()
+		if err != nil {
+			return err
+		}
+		if cells, err = b.before(ctx, instance.Foreign(b.binary, b.other.kubeconfig), pids, p); err != nil {
+			return fmt.Errorf("%s: %w", b.other.name, err)
+		}
+		rows = append(rows, append([]string{b.other.name, p.name}, cells...))
 	}
 	b.page.add(section{
 		Title: "Writes before watchers",
 		How: fmt.Sprintf("10,000 Pods are created and then patched once each through HTTPS on loopback while %d watchers follow all of them, ten to a connection; "+
-			"all clients share the machine's two cores with Gantry. *Watch* is the time from the sending of a write to the event's arrival at a watcher, over all watchers. "+
-			"*ms of processor per write* counts Gantry's process alone, the delivery to the watchers included. A watcher that is cut off because it is too slow goes on from its last event. In the first row 2,000 Pods are written at a fixed pace.\n\n", watchers) + loadFindings,
-		Head:   []string{"Clients", "Writes/s", "write p50, ms", "write p99, ms", "watch p50, ms", "watch p99, ms", "ms of processor per write", "RSS, MiB", "watchers cut off"},
+			"all clients share the machine's two cores with Gantry. *Watch* is the time from the sending of a write to the event's arrival at a watcher, over all watchers; *after the answer* the part of it that comes after the writer had its answer. "+
+			"*ms of processor per write* counts the server's processes alone, the delivery to the watchers included. A watcher that is cut off because it is too slow goes on from its last event. In the first rows 2,000 Pods are written at a fixed pace.\n\n", watchers) + loadFindings,
+		Head: []string{"Server", "Clients", "Writes/s", "write p50, ms", "write p99, ms", "watch p50, ms", "watch p99, ms", "after the answer p50, ms", "p99, ms",
+			"ms of processor per write", "RSS, MiB", "watchers cut off"},
 		Rows:   rows,
 		Budget: "watch p99 ≤ 10 ms with 100 watchers",
 	})
@@ -76,7 +90,7 @@ func (b *bench) loads(ctx context.Context) error {
 }
 
 // loadOnce measures on an instance of its own.
-func (b *bench) loadOnce(ctx context.Context, c crowd) ([]string, error) {
+func (b *bench) loadOnce(ctx context.Context, p pace) ([]string, error) {
 	i, _, err := b.running(ctx)
 	if i != nil {
 		defer b.remove(i)
@@ -84,14 +98,18 @@ func (b *bench) loadOnce(ctx context.Context, c crowd) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.cluster, err = connect(ctx, i); err != nil {
+	defer b.profile(ctx, i, fmt.Sprintf("load-%d-%s", p.clients, p.pause), 5*time.Second)()
+	return b.before(ctx, i, []int{i.PID("up")}, p)
+}
+
+// before measures writes before watchers on a server whose processes are given.
+func (b *bench) before(ctx context.Context, i *instance.Instance, pids []int, p pace) ([]string, error) {
+	at, err := connect(ctx, i)
+	if err != nil {
 		return nil, err
 	}
-	c.instance, c.namespace = i, "crowd"
-	if _, err := c.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}, metav1.CreateOptions{}); err != nil {
-		return nil, err
-	}
-	if err := c.create(ctx, c.pod("first")); err != nil { // waits for the service account
+	c := crowd{taker: &taker{cluster: at, name: p.name, pids: pids, instance: i}, pace: p, namespace: gated(p.clients, "").Namespace + "-" + p.pause.String()}
+	if err := c.prepare(ctx, c.pod("first")); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -100,14 +118,12 @@ func (b *bench) loadOnce(ctx context.Context, c crowd) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.profile(ctx, i, fmt.Sprintf("load-%d-%s", c.clients, c.pause), 5*time.Second)()
-	gantry := fmt.Sprintf("/proc/%d", i.PID("up"))
-	before, begin := read(gantry).cpu, time.Now()
-	var late []time.Duration
+	before, begin := c.cpu(), time.Now()
+	var late []arrived
 	var lost error
 	var wg sync.WaitGroup
 	wg.Go(func() { late, lost = seen.collect(ctx, 2*c.pods*watchers) })
-	lat, err := c.write(ctx)
+	answers, err := c.write(ctx)
 	took := time.Since(begin)
 	if err != nil {
 		stop()
@@ -116,11 +132,22 @@ func (b *bench) loadOnce(ctx context.Context, c crowd) ([]string, error) {
 	if err := errors.Join(err, lost); err != nil {
 		return nil, err
 	}
-	after := read(gantry)
-	writes := float64(len(lat))
+	cpu := c.cpu() - before
+	var rss int64
+	for _, pid := range pids {
+		rss += read(fmt.Sprintf("/proc/%d", pid)).rss
+	}
+	writes := float64(len(answers))
+	var write, watch, after []time.Duration
+	for _, d := range answers {
+		write = append(write, d)
+	}
+	for _, a := range late {
+		watch, after = append(watch, a.after), append(after, a.after-answers[a.sent])
+	}
 	return []string{
-		fmt.Sprintf("%.0f", writes/took.Seconds()), ms(quantile(lat, 0.5)), ms(quantile(lat, 0.99)), ms(quantile(late, 0.5)), ms(quantile(late, 0.99)),
-		fmt.Sprintf("%.2f", float64((after.cpu-before).Microseconds())/1000/writes), mib(after.rss), fmt.Sprint(seen.cut.Load()),
+		fmt.Sprintf("%.0f", writes/took.Seconds()), ms(quantile(write, 0.5)), ms(quantile(write, 0.99)), ms(quantile(watch, 0.5)), ms(quantile(watch, 0.99)),
+		ms(quantile(after, 0.5)), ms(quantile(after, 0.99)), fmt.Sprintf("%.2f", float64(cpu.Microseconds())/1000/writes), mib(rss), fmt.Sprint(seen.cut.Load()),
 	}, nil
 }
 
@@ -130,73 +157,65 @@ func (c *crowd) pod(name string) *v1.Pod {
 	return p
 }
 
-// write creates all Pods, then patches them; it returns how long each call took.
-func (c *crowd) write(ctx context.Context) ([]time.Duration, error) {
+// write creates all Pods, then patches them; it returns how long each call took, by the time it was sent at.
+func (c *crowd) write(ctx context.Context) (map[int64]time.Duration, error) {
 	pods := c.client.CoreV1().Pods(c.namespace)
-	now := func() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
-	create := func(n int64) error {
+	create := func(n, now int64) error {
 		p := c.pod(fmt.Sprintf("p-%d", n))
-		p.Annotations = map[string]string{sentAt: now()}
+		p.Annotations = map[string]string{sentAt: fmt.Sprint(now)}
 		_, err := pods.Create(ctx, p, metav1.CreateOptions{})
 		return err
 	}
-	patch := func(n int64) error {
-		_, err := pods.Patch(ctx, fmt.Sprintf("p-%d", n), types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, sentAt, now()), metav1.PatchOptions{})
+	patch := func(n, now int64) error {
+		_, err := pods.Patch(ctx, fmt.Sprintf("p-%d", n), types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, sentAt, now), metav1.PatchOptions{})
 		return err
 	}
-	var all []time.Duration
-	for _, call := range []func(int64) error{create, patch} {
-		lat, err := c.each(ctx, call)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, lat...)
-	}
-	return all, nil
+	all := map[int64]time.Duration{}
+	return all, errors.Join(c.each(ctx, create, all), c.each(ctx, patch, all))
 }
 
-// each calls once per Pod, from all clients.
-func (c *crowd) each(ctx context.Context, call func(int64) error) ([]time.Duration, error) {
+// each calls once per Pod, from all clients, and adds how long it took.
+func (c *crowd) each(ctx context.Context, call func(n, now int64) error, all map[int64]time.Duration) error {
 	var next atomic.Int64
-	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var all []time.Duration
-	var failed error
+	var group errgroup.Group
 	for range c.clients {
-		wg.Go(func() {
-			var own []time.Duration
+		group.Go(func() error {
 			for n := next.Add(1); n <= int64(c.pods); n = next.Add(1) {
 				begin := time.Now()
-				if err := call(n); err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-					return
+				if err := call(n, begin.UnixNano()); err != nil {
+					return err
 				}
-				own = append(own, time.Since(begin))
-				if sleep(ctx, c.pause-time.Since(begin)) != nil {
-					return
+				took := time.Since(begin)
+				mu.Lock()
+				all[begin.UnixNano()] = took // two clients in the same nanosecond count as one
+				mu.Unlock()
+				if err := sleep(ctx, c.pause-took); err != nil {
+					return err
 				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, own...)
+			return nil
 		})
 	}
-	wg.Wait()
-	return all, failed
+	return group.Wait()
+}
+
+// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and how long after.
+type arrived struct {
+	sent  int64
+	after time.Duration
 }
 
 // audience is what all watchers saw.
 type audience struct {
-	got    chan []time.Duration // of one watcher, some at a time
+	got    chan []arrived // of one watcher, some at a time
 	failed chan error
 	cut    atomic.Int32 // watchers that were cut off
 }
 
 // watch opens the watchers; each counts the events that carry the time of their sending.
 func (c *crowd) watch(ctx context.Context) (*audience, error) {
-	a := &audience{got: make(chan []time.Duration, watchers), failed: make(chan error, watchers)}
+	a := &audience{got: make(chan []arrived, watchers), failed: make(chan error, watchers)}
 	const perConnection = 10
 	var client *http.Client
 	cfg, err := c.instance.Admin(ctx)
@@ -265,7 +284,7 @@ func (a *audience) follow(body io.ReadCloser, from string, open func(from string
 func (a *audience) read(body io.Reader) ([]byte, error) {
 	const batch = 500
 	in, mark := bufio.NewReaderSize(body, 64<<10), []byte(sentAt)
-	var own []time.Duration
+	var own []arrived
 	var last []byte
 	for {
 		var size [4]byte
@@ -277,8 +296,8 @@ func (a *audience) read(body io.Reader) ([]byte, error) {
 			return last, err
 		}
 		last = event
-		if d, ok := age(event, mark); ok {
-			own = append(own, d)
+		if sent, ok := sending(event, mark); ok {
+			own = append(own, arrived{sent, time.Since(time.Unix(0, sent))})
 		}
 		if len(own) >= batch || len(own) > 0 && in.Buffered() == 0 {
 			a.got <- own
@@ -302,23 +321,20 @@ func revision(event []byte) (string, bool) {
 	return m.ResourceVersion, m.ResourceVersion != ""
 }
 
-// age is how long ago the write of an event was sent: the annotation's value follows its name, after two bytes of protobuf.
-func age(event, mark []byte) (time.Duration, bool) {
+// sending is when the write of an event was sent: the annotation's value follows its name, after two bytes of protobuf.
+func sending(event, mark []byte) (int64, bool) {
 	const digits = 19
 	i := bytes.Index(event, mark)
 	if i < 0 || len(event) < i+len(mark)+2+digits {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(string(event[i+len(mark)+2:i+len(mark)+2+digits]), 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	return time.Since(time.Unix(0, n)), true
+	return n, err == nil
 }
 
 // collect waits for a number of events.
-func (a *audience) collect(ctx context.Context, n int) ([]time.Duration, error) {
-	var all []time.Duration
+func (a *audience) collect(ctx context.Context, n int) ([]arrived, error) {
+	var all []arrived
 	patience := time.NewTimer(10 * time.Minute)
 	defer patience.Stop()
 	for len(all) < n {
