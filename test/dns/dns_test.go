@@ -38,10 +38,17 @@ func TestRecords(t *testing.T) {
 	w := newWorld(t, nil)
 	web := w.service("web", nil).Spec.ClusterIP
 	w.service("set", headless)
-	w.slice("set", endpoint("10.1.0.1", "zero", true), endpoint("10.1.0.2", "one", true), endpoint("10.1.0.3", "late", false))
+	w.slice("set", endpoint("10.1.0.1", "zero", true), endpoint("10.1.0.2", "one", true), endpoint("10.1.0.3", "late", false), endpoint("10.1.0.4", "", true))
 	w.service("away", func(s *v1.Service) {
 		s.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: "web.default.svc.cluster.local"}
 	})
+	external := func(to string) func(*v1.Service) {
+		return func(s *v1.Service) { s.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: to} }
+	}
+	w.service("farther", external("away.default.svc.cluster.local"))
+	w.service("round", external("about.default.svc.cluster.local"))
+	w.service("about", external("round.default.svc.cluster.local"))
+	w.service("lost", external("none.default.svc.cluster.local"))
 	w.eventually("all is known", func() bool { return w.records("zero.set.default.svc.cluster.local", miekg.TypeA) == "A 10.1.0.1" })
 	reverse, err := miekg.ReverseAddr(web)
 	if err != nil {
@@ -57,13 +64,20 @@ func TestRecords(t *testing.T) {
 		{"web.default.svc.cluster.local", miekg.TypeAAAA, ""},
 		{"_http._tcp.web.default.svc.cluster.local", miekg.TypeSRV, "SRV 0 100 80 web.default.svc.cluster.local."},
 		{reverse, miekg.TypePTR, "PTR web.default.svc.cluster.local."},
-		{"set.default.svc.cluster.local", miekg.TypeA, "A 10.1.0.1, A 10.1.0.2"},
+		{"set.default.svc.cluster.local", miekg.TypeA, "A 10.1.0.1, A 10.1.0.2, A 10.1.0.4"},
 		{"late.set.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},
-		{"_http._tcp.set.default.svc.cluster.local", miekg.TypeSRV, "SRV 0 50 8080 one.set.default.svc.cluster.local., SRV 0 50 8080 zero.set.default.svc.cluster.local."},
+		{"_http._tcp.set.default.svc.cluster.local", miekg.TypeSRV, "SRV 0 33 8080 10-1-0-4.set.default.svc.cluster.local., SRV 0 33 8080 one.set.default.svc.cluster.local., SRV 0 33 8080 zero.set.default.svc.cluster.local."},
+		{"_dns._tcp.set.default.svc.cluster.local", miekg.TypeSRV, "NXDOMAIN"},
+		{"_http._udp.set.default.svc.cluster.local", miekg.TypeSRV, "NXDOMAIN"},
+		{"10-1-0-4.set.default.svc.cluster.local", miekg.TypeA, "A 10.1.0.4"},
+		{"4.0.1.10.in-addr.arpa", miekg.TypePTR, "PTR 10-1-0-4.set.default.svc.cluster.local."},
 		{"1.0.1.10.in-addr.arpa", miekg.TypePTR, "PTR zero.set.default.svc.cluster.local."},
 		{"10-1-0-1.default.pod.cluster.local", miekg.TypeA, "A 10.1.0.1"},
 		{"10-1-0-1.nowhere.pod.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"away.default.svc.cluster.local", miekg.TypeA, "A " + web + ", CNAME web.default.svc.cluster.local."},
+		{"farther.default.svc.cluster.local", miekg.TypeA, "A " + web + ", CNAME away.default.svc.cluster.local., CNAME web.default.svc.cluster.local."},
+		{"round.default.svc.cluster.local", miekg.TypeA, ""}, // a circle has an end
+		{"lost.default.svc.cluster.local", miekg.TypeA, ""},
 		{"dns-version.cluster.local", miekg.TypeTXT, `TXT "1.1.0"`},
 		{"none.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"web.none.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},

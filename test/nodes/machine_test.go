@@ -292,14 +292,17 @@ func (m *machine) inside(pod string, f func() error) error {
 }
 
 // ask opens a TCP connection to a web Pod's server from where it is called and returns what it answers.
-func ask(to netip.AddrPort, patience time.Duration) (string, error) {
+func ask(to netip.AddrPort, patience time.Duration) (string, error) { return askAt("/", to, patience) }
+
+// askAt asks for a path.
+func askAt(path string, to netip.AddrPort, patience time.Duration) (string, error) {
 	c, err := net.DialTimeout("tcp", to.String(), patience)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := c.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+	if _, err := c.Write([]byte("GET " + path + " HTTP/1.0\r\n\r\n")); err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
@@ -312,7 +315,11 @@ func ask(to netip.AddrPort, patience time.Duration) (string, error) {
 
 // fromPod asks from inside a Pod; fromNode from the node itself.
 func (m *machine) fromPod(pod string, to netip.AddrPort, patience time.Duration) (answer string, err error) {
-	err = m.inside(pod, func() (err error) { answer, err = ask(to, patience); return err })
+	return m.fromPodAt(pod, "/", to, patience)
+}
+
+func (m *machine) fromPodAt(pod, path string, to netip.AddrPort, patience time.Duration) (answer string, err error) {
+	err = m.inside(pod, func() (err error) { answer, err = askAt(path, to, patience); return err })
 	return answer, err
 }
 

@@ -70,6 +70,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("names", func(t *testing.T) { names(t, all) })
 	t.Run("policies", func(t *testing.T) { policies(t, all, ips) })
 	t.Run("a node cut off and back", func(t *testing.T) { cutOff(t, all, ips) })
+	t.Run("large answers", func(t *testing.T) { large(t, all, ips) })
 	t.Run("a node goes", func(t *testing.T) {
 		c.all[0].end(syscall.SIGKILL)
 		a.must("", "delete", "node", "c")
@@ -78,6 +79,83 @@ func TestThreeNodes(t *testing.T) {
 			return out, !strings.Contains(out, "onlink") && !strings.Contains(out, "vxlan") && strings.Contains(out, "via 10.171.1.2")
 		})
 	})
+	t.Run("a kubelet ends", func(t *testing.T) { kubeletEnds(t, a, b, ips["b"]) })
+	t.Run("a proxy ends", func(t *testing.T) { proxyEnds(t, a, b) })
+}
+
+// large: what does not fit one packet passes between nodes, by the tunnel too, as Pods' links leave room for its wrapping: neither TCP, nor a datagram of a
+// Pod's full size that may not be cut, need anybody's word that something was too large.
+func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
+	const size = 500_000
+	a := all[0]
+	for _, m := range all {
+		a.must("", "exec", "web-"+m.name, "--", "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large", size))
+	}
+	for _, from := range all {
+		var room int
+		if err := from.inside("web-"+from.name, func() error {
+			link, err := net.InterfaceByName("eth0")
+			if err == nil {
+				room = link.MTU
+			}
+			return err
+		}); err != nil || room != 1450 {
+			t.Errorf("MTU of the Pod of %s: %d %v, want the segment's 1500 less 50 for the tunnel", from.name, room, err)
+		}
+		for _, to := range all {
+			from.lab.eventually(patience, "web-"+from.name+" gets a large answer of web-"+to.name, func() (string, bool) {
+				got, err := from.fromPodAt("web-"+from.name, "/large", ips[to.name], patience)
+				return fmt.Sprint(len(got), err), len(got) == size
+			})
+			if from == to {
+				continue
+			}
+			from.lab.eventually(patience, fmt.Sprintf("a ping of %d bytes from %s to %s", room, from.name, to.name), func() (string, bool) {
+				out, err := a.kubectl("", "exec", "web-"+from.name, "--", "ping", "-c", "1", "-W", "2", "-s", fmt.Sprint(room-28), ips[to.name].Addr().String())
+				return fmt.Sprint(out, err), err == nil
+			})
+		}
+	}
+}
+
+// kubeletEnds: a node whose kubelet has been stopped keeps its Pods, and they find names by another node's server, as their own has said that it is away.
+func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
+	b.all[0].end(syscall.SIGTERM)
+	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil || !strings.Contains(out, "NotFound") {
+		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
+	}
+	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	b.lab.eventually(patience, "a Pod of b finds the Service by name", func() (got string, ok bool) {
+		err := b.inside("web-b", func() (err error) {
+			got, err = resolve("10.96.0.10", "web.default.svc.cluster.local.", dns.TypeA)
+			return err
+		})
+		return fmt.Sprint(got, err), err == nil && got == want
+	})
+	if got, err := b.fromNode(pod, patience); err != nil || got != "web-b" {
+		t.Errorf("the Pod of b: %q %v", got, err)
+	}
+}
+
+// proxyEnds: Services work on while their proxy is away, until somebody has its rules taken away, as often as he likes.
+func proxyEnds(t *testing.T, a, b *machine) {
+	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	b.all[1].end(syscall.SIGTERM)
+	b.lab.eventually(patience, "the Service answers without a proxy", func() (string, bool) {
+		got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), 2*time.Second)
+		return fmt.Sprint(got, err), strings.HasPrefix(got, "web-")
+	})
+	for range 2 {
+		if out, err := b.in("proxy", "--cleanup", "--data-dir", b.dir).CombinedOutput(); err != nil {
+			t.Fatalf("gantry proxy --cleanup: %v %s", err, out)
+		}
+		if tables := b.sh("nft list tables"); strings.Contains(tables, "gantry_proxy_") {
+			t.Fatalf("tables after gantry proxy --cleanup:\n%s", tables)
+		}
+	}
+	if got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), impatience); err == nil {
+		t.Errorf("a Service without rules answers: %q", got)
+	}
 }
 
 // everywhere: each Pod reaches each by its own address.
