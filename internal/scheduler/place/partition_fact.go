@@ -95,9 +95,15 @@ type groupStatuses struct {
 // Get gives a node's status.
 func (s *groupStatuses) Get(node string) *framework.Status {
 	if row, ok := s.index.Index(node); ok {
-		if said := s.groups[s.ranks.Group(int32(row))].said; said != nil {
-			return said
-		}
+		return s.Row(row)
+	}
+	return s.absent
+}
+
+// Row gives the status of the node at a place in the snapshot's list.
+func (s *groupStatuses) Row(row int) *framework.Status {
+	if said := s.groups[s.ranks.Group(int32(row))].said; said != nil {
+		return said
 	}
 	return s.absent
 }
