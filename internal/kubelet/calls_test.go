@@ -7,6 +7,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/image"
 )
 
 // asked are the RPCs that a kubelet may put to a runtime.
@@ -68,5 +73,38 @@ func TestCallsToTheRuntime(t *testing.T) {
 		r.delete("a", 30)
 		r.pass(40 * time.Second)
 		step("a stop", 12, 2, "StopPodSandbox 2, RemovePodSandbox 1, StopContainer 1, RemoveContainer 1")
+	})
+}
+
+// One Pod that is pulled for, asked by a probe, made smaller and taken away needs every request there is, but for those that people's streams are carried by
+// (TestExec, TestAttach and TestPortForward of serve) and those that the node's status is made of.
+//
+// row: CRI-03
+func TestEveryCallIsMade(t *testing.T) {
+	in(t, func(r *rig) {
+		r.stop()
+		r.with = func(o *kubelet.Options) {
+			o.Config.ImageMaximumGCAge = metav1.Duration{Duration: 10 * time.Minute}
+			o.Ports.Disk = func(string) (image.Disk, error) { return image.Disk{Capacity: 100, Available: 90}, nil }
+		}
+		r.start()
+		r.fake.SetRegistry([]crifake.Image{{Names: []string{"fresh:1"}}})
+		app := asking(box("app", runs), nil, amounts("", "64Mi"))
+		app.Image = "fresh:1"
+		app.ReadinessProbe = &v1.Probe{PeriodSeconds: 1, ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
+		r.create(pod("a", app))
+		r.pass(3 * time.Second)
+		r.resize("a", "app", amounts("", "32Mi"), amounts("", "32Mi"))
+		r.pass(time.Second)
+		r.delete("a", 5)
+		r.pass(time.Hour)
+		for _, m := range []string{
+			"Version", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus", "ListPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer",
+			"ContainerStatus", "ListContainers", "ContainerStats", "UpdateContainerResources", "ExecSync", "PullImage", "ListImages", "ImageStatus", "RemoveImage",
+		} {
+			if r.fake.Count(m) == 0 {
+				t.Errorf("%s was never called", m)
+			}
+		}
 	})
 }

@@ -44,6 +44,7 @@ func (w *world) stream(protocol, path string, o remotecommand.StreamOptions) err
 }
 
 // row: KAP-06
+// row: CRI-03
 func TestExec(t *testing.T) {
 	w := newWorld(t)
 	w.run("web", map[string]string{"app": "run"})
@@ -118,6 +119,7 @@ func TestExecWithTerminal(t *testing.T) {
 }
 
 // row: KAP-08
+// row: CRI-03
 func TestAttach(t *testing.T) {
 	w := newWorld(t)
 	for protocol := range protocols {
@@ -184,6 +186,7 @@ func TestRun(t *testing.T) {
 }
 
 // row: KAP-07
+// row: CRI-03
 func TestPortForward(t *testing.T) {
 	w := newWorld(t)
 	w.run("web", map[string]string{"app": "httpd 8080 200 hello"})
