@@ -42,10 +42,10 @@ var causes = []cause{
 	row(`^protocol/openapi/v2 `, "The OpenAPI v2 document has the paths of kinds that v1.37 serves", "Paths follow what is served", ""),
 	row(`^protocol/(health/root|discovery/\S+) `, "Some paths are missing or otherwise in discovery", "", "internal/apiserver/kinds.go"),
 	// Not yet: Pods.
+	row(`^controllers/job-backoff-limit-onfailure events Warning BackOff`, "The end of a container is seen at once, so its back-off is told before the Job ends the Pod", "Upstream's kubelet looks at the runtime once a second: by then the Pod was being deleted", ""),
 	row(`^controllers/job-`, "A Job's status follows its Pods at once; upstream gathers changes for a second, and counts some Pods otherwise", "", "internal/control/job"),
 	row(`^(controllers|security|drain)/\S+ objects Deployment`, "A Deployment writes one status more at its start; some Progressing reasons differ", "", "internal/control/deployment"),
 	row(`^probes/(liveness-(exec-fail|tcp-fail|command-missing)|startup-http-fail|readiness-https?\S*) `, "How many probes had failed and how often a container was restarted when a case ended by the clock (the measuring machine was busy)", "", "hack/recordings"),
-	row(`^node/node-not-ready`, "The NoExecute taint of an unreachable node comes together with NoSchedule, upstream's later", "", "internal/control/nodelifecycle"),
 	row(`^endpoints/ep-terminating events .* order`, "A Pod is told to stop before a probe of it finds that it is stopping", "Upstream's kubelet took almost two seconds from the deletion to the stop", ""),
 	row(`^network/net-share-process-namespace .* result`, "The order in which ps lists processes of a shared namespace", "Containers start side by side; the order carries no promise", ""),
 }

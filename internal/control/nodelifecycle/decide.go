@@ -84,13 +84,34 @@ var taintRows = []taintRow{
 	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable, false},
 }
 
-// Taints returns the node's taints as its conditions and its cordon ask for, keeping all others.
-func Taints(n *corev1.Node, now metav1.Time) ([]corev1.Taint, bool) {
-	wanted := map[corev1.Taint]bool{}
+// Driven tells whether the node's conditions ask for its Pods to be driven out, and whether a taint does so already, that of another condition included.
+func Driven(n *corev1.Node) (wanted, done bool) {
+	status := readiness(n)
+	for _, row := range taintRows {
+		if !row.execute {
+			continue
+		}
+		wanted = wanted || status[row.condition] == row.status
+		for _, t := range n.Spec.Taints {
+			done = done || t.Key == row.key && t.Effect == corev1.TaintEffectNoExecute
+		}
+	}
+	return wanted, done
+}
+
+// readiness is the status of every condition; a node that has told nothing is not ready.
+func readiness(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	status := map[corev1.NodeConditionType]corev1.ConditionStatus{corev1.NodeReady: corev1.ConditionFalse}
 	for _, c := range n.Status.Conditions {
 		status[c.Type] = c.Status
 	}
+	return status
+}
+
+// Taints returns the node's taints as its conditions and its cordon ask for, keeping all others. Without drive none is added that drives Pods out.
+func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) {
+	wanted := map[corev1.Taint]bool{}
+	status := readiness(n)
 	for _, row := range taintRows {
 		on := status[row.condition] == row.status
 		wanted[corev1.Taint{Key: row.key, Effect: corev1.TaintEffectNoSchedule}] = on
@@ -114,7 +135,7 @@ func Taints(n *corev1.Node, now metav1.Time) ([]corev1.Taint, bool) {
 	}
 	for _, row := range taintRows {
 		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
-			if id := (corev1.Taint{Key: row.key, Effect: effect}); wanted[id] {
+			if id := (corev1.Taint{Key: row.key, Effect: effect}); wanted[id] && (drive || effect != corev1.TaintEffectNoExecute) {
 				id.TimeAdded = &now
 				out, changed = append(out, id), true
 			}

@@ -51,19 +51,106 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 		return out
 	}
 	n := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{own}}, Status: corev1.NodeStatus{Conditions: ready(corev1.ConditionUnknown)}}
-	got, changed := Taints(n, metav1.NewTime(t0))
+	got, changed := Taints(n, metav1.NewTime(t0), true)
 	want := []string{"dedicated:NoSchedule", "node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"}
 	if diff := cmp.Diff(want, keys(got)); diff != "" || !changed {
 		t.Fatal(diff)
 	}
 	n.Spec.Taints = got
-	if _, changed := Taints(n, metav1.NewTime(t0)); changed {
+	if _, changed := Taints(n, metav1.NewTime(t0), true); changed {
 		t.Fatal("a second look changes again")
 	}
 	n.Status.Conditions, n.Spec.Unschedulable = ready(corev1.ConditionTrue), true
-	got, _ = Taints(n, metav1.NewTime(t0))
+	got, _ = Taints(n, metav1.NewTime(t0), true)
 	if diff := cmp.Diff([]string{"dedicated:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"}, keys(got)); diff != "" {
 		t.Fatal(diff)
+	}
+}
+
+// What keeps new Pods away comes at once; what drives Pods out waits for its turn, and is not taken back for want of one.
+func TestPodsAreDrivenOutInTurn(t *testing.T) {
+	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
+	effects := func(drive bool) (out []corev1.TaintEffect) {
+		taints, _ := Taints(n, metav1.NewTime(t0), drive)
+		for _, x := range taints {
+			out = append(out, x.Effect)
+		}
+		n.Spec.Taints = taints
+		return out
+	}
+	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule}, effects(false)); diff != "" {
+		t.Fatal(diff)
+	}
+	if wanted, done := Driven(n); !wanted || done {
+		t.Fatal("Pods are to be driven out, and are not yet:", wanted, done)
+	}
+	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute}, effects(true)); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := effects(false); len(got) != 2 {
+		t.Fatal("a taint that is there was taken back:", got)
+	}
+	n.Status.Conditions[0].Status = corev1.ConditionFalse // it answers, and is not ready: its Pods are being driven out already
+	if wanted, done := Driven(n); !wanted || !done {
+		t.Fatal(wanted, done)
+	}
+	n.Status.Conditions[0].Status = corev1.ConditionTrue
+	if wanted, _ := Driven(n); wanted || len(effects(true)) != 0 {
+		t.Fatal("a ready node keeps taints", n.Spec.Taints)
+	}
+}
+
+// A zone that loses many nodes at once is drained slowly or not at all, and where nothing is ready nobody is driven anywhere
+// (https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction).
+func TestRates(t *testing.T) {
+	for name, c := range map[string]struct {
+		zones map[string]Zone
+		want  float64
+	}{
+		"one of two":                        {map[string]Zone{"a": {1, 1}}, evictionRate},
+		"two of three are too few to judge": {map[string]Zone{"a": {1, 2}}, evictionRate},
+		"54 in a hundred":                   {map[string]Zone{"a": {46, 54}}, evictionRate},
+		"55 in a hundred":                   {map[string]Zone{"a": {45, 55}}, slowRate},
+		"most of a small zone":              {map[string]Zone{"a": {10, 40}}, 0},
+		"most of a zone just large":         {map[string]Zone{"a": {10, 41}}, slowRate},
+		"a whole zone, another one lives":   {map[string]Zone{"a": {0, 9}, "b": {1, 8}}, evictionRate},
+		"everything":                        {map[string]Zone{"a": {0, 9}, "b": {0, 1}}, 0},
+	} {
+		if got := Rate(c.zones, "a"); got != c.want {
+			t.Errorf("%s: %v a second, want %v", name, got, c.want)
+		}
+	}
+	labelled := func(zone string, s corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s}}}}
+	}
+	nodes := []*corev1.Node{labelled("a", corev1.ConditionTrue), labelled("a", corev1.ConditionUnknown), labelled("b", corev1.ConditionFalse)}
+	if diff := cmp.Diff(map[string]Zone{ZoneOf(nodes[0]): {1, 1}, ZoneOf(nodes[2]): {0, 1}}, Zones(nodes)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTurns(t *testing.T) {
+	for name, c := range map[string]struct {
+		since, last time.Duration // ago; -1: never
+		rate        float64
+		may         bool
+		again       time.Duration
+	}{
+		"just lost":                      {0, -1, evictionRate, false, settle},
+		"the first of its zone":          {settle, -1, evictionRate, true, 0},
+		"the first though all are lost":  {settle, -1, 0, true, 0},
+		"the second waits for its turn":  {4 * time.Second, 3 * time.Second, evictionRate, false, 7 * time.Second},
+		"its turn":                       {12 * time.Second, 10 * time.Second, evictionRate, true, 0},
+		"slowly":                         {12 * time.Second, 10 * time.Second, slowRate, false, 90 * time.Second},
+		"a zone left alone is looked at": {time.Hour, time.Hour, 0, false, review},
+	} {
+		last := time.Time{}
+		if c.last >= 0 {
+			last = t0.Add(-c.last)
+		}
+		if may, again := Turn(t0.Add(-c.since), last, c.rate, t0); may != c.may || again != c.again {
+			t.Errorf("%s: %v, again in %s", name, may, again)
+		}
 	}
 }
 
@@ -93,7 +180,7 @@ func TestAFlapIsNotSeen(t *testing.T) {
 		}
 		n := node()
 		n.Status.Conditions, _ = Unknown(n, metav1.NewTime(t0))
-		taints, _ := Taints(n, metav1.NewTime(t0))
+		taints, _ := Taints(n, metav1.NewTime(t0), true)
 		if n.Status.Conditions[0].Status != corev1.ConditionUnknown || len(taints) != 2 {
 			t.Errorf("a lost node: %+v %+v", n.Status.Conditions, taints)
 		}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	coordlisters "k8s.io/client-go/listers/coordination/v1"
@@ -36,14 +37,16 @@ type controller struct {
 	leases coordlisters.LeaseLister
 	pods   cache.SharedIndexInformer
 
-	mu    sync.Mutex
-	heard map[string]Heard
+	mu     sync.Mutex
+	heard  map[string]Heard
+	lost   map[string]time.Time // by node: since when its Pods are to be driven out and are not
+	driven map[string]time.Time // by zone: when a node's Pods were driven out last
 }
 
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
 	nodes, lease := d.Informers.Core().V1().Nodes(), d.Informers.Coordination().V1().Leases()
-	c := &controller{deps: d, nodes: nodes.Lister(), leases: lease.Lister(), pods: d.Informers.Core().V1().Pods().Informer(), heard: map[string]Heard{}}
+	c := &controller{deps: d, nodes: nodes.Lister(), leases: lease.Lister(), pods: d.Informers.Core().V1().Pods().Informer(), heard: map[string]Heard{}, lost: map[string]time.Time{}, driven: map[string]time.Time{}}
 	_ = c.pods.AddIndexers(cache.Indexers{ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
 	q := loop.NewQueue("nodelifecycle", 2, c.sync)
 	q.WatchSelf(nodes.Informer())
@@ -61,6 +64,7 @@ func (c *controller) sync(ctx context.Context, name string) (time.Duration, erro
 	if apierrors.IsNotFound(err) {
 		c.mu.Lock()
 		delete(c.heard, name)
+		delete(c.lost, name)
 		c.mu.Unlock()
 		return 0, nil
 	}
@@ -73,7 +77,14 @@ func (c *controller) sync(ctx context.Context, name string) (time.Duration, erro
 			return 0, err
 		}
 	}
-	if taints, changed := Taints(n, metav1.Now()); changed {
+	drive, turn, err := c.turn(n, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	if turn > 0 && (again == 0 || turn < again) {
+		again = turn
+	}
+	if taints, changed := Taints(n, metav1.Now(), drive); changed {
 		if err := c.writeTaints(ctx, n, taints); err != nil {
 			return 0, err
 		}
@@ -84,6 +95,30 @@ func (c *controller) sync(ctx context.Context, name string) (time.Duration, erro
 		}
 	}
 	return again, nil
+}
+
+// turn tells whether Pods may be driven off the node now, and else when to ask again; 0: never, as things are.
+func (c *controller) turn(n *corev1.Node, now time.Time) (bool, time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wanted, done := Driven(n)
+	if !wanted || done {
+		delete(c.lost, n.Name)
+		return true, 0, nil
+	}
+	all, err := c.nodes.List(labels.Everything())
+	if err != nil {
+		return false, 0, err
+	}
+	if c.lost[n.Name].IsZero() {
+		c.lost[n.Name] = now
+	}
+	zone := ZoneOf(n)
+	may, again := Turn(c.lost[n.Name], c.driven[zone], Rate(Zones(all), zone), now)
+	if may {
+		c.driven[zone] = now
+	}
+	return may, again, nil
 }
 
 func notReady(n *corev1.Node) bool {
