@@ -91,6 +91,10 @@ func TestWhy(t *testing.T) {
 			in.fact(7*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
 			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 9e6, Of: 9e6})
 		}, "pulling", []string{"registry.test/web:1.4.3 of container app is being unpacked: all 9.0 MB are fetched, for 7s now"}, []string{"being pulled"}},
+		{"being pulled, by bytes", func(in *In) {
+			in.fact(12*time.Second, "kubelet", journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"})
+			in.fact(2*time.Second, "kubelet", journal.PullProgress{Image: "registry.test/web:1.4.3", Container: "app", Bytes: 2e6, Of: 10e6})
+		}, "pulling", []string{"2.0 MB of 10.0 MB, for 12s now", "about 38s more"}, nil},
 		{"image not there", func(in *In) {
 			in.state(waiting("ImagePullBackOff", "Back-off pulling image"))
 			in.fact(9*time.Second, "kubelet", journal.PullFailed{Image: "registry.test/web:1.4.3", Reason: "ErrImagePull", Message: "registry.test/web:1.4.3: not found", RetryAt: t0.Add(11 * time.Second)})

@@ -130,7 +130,7 @@ func pullingNow(in In, pull journal.Pulling, since time.Time) (cause, next strin
 	}
 	if told && same(p.Image, at) {
 		return fmt.Sprintf("The image %s of container %s is being pulled: %s of %s, for %s now.",
-			pull.Image, pull.Container, journal.Megabytes(p.Bytes), journal.Megabytes(p.Of), took), ""
+			pull.Image, pull.Container, journal.Megabytes(p.Bytes), journal.Megabytes(p.Of), took), left(p, at.Sub(since), at, in.Now)
 	}
 	q, at, queued := newest[journal.PullQueued](in, nil)
 	turn := func(w journal.Waited) bool { return w.For == journal.PullTurn(pull.Image) }
@@ -140,4 +140,13 @@ func pullingNow(in In, pull journal.Pulling, since time.Time) (cause, next strin
 			fmt.Sprintf("it is pulled when one of them has ended; %d may be pulled side by side (serializeImagePulls, maxParallelImagePulls)", q.Limit)
 	}
 	return fmt.Sprintf("The image %s of container %s is being pulled, for %s now.", pull.Image, pull.Container, took), ""
+}
+
+// left says how long a pull takes still when it goes on as it went in the given time, up to when it was told last; empty where that cannot be said.
+func left(p journal.PullProgress, took time.Duration, told, now time.Time) string {
+	if p.Bytes <= 0 || took < time.Second || p.Of <= p.Bytes {
+		return ""
+	}
+	more := time.Duration(float64(took)*float64(p.Of-p.Bytes)/float64(p.Bytes)) - now.Sub(told)
+	return fmt.Sprintf("the container is made when the image is there; at the rate so far the pull takes about %s more", ago(max(more, time.Second)))
 }
