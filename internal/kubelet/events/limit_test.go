@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
@@ -44,4 +45,21 @@ func TestEventsComeNoFasterThanConfigured(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An event is written when the status that goes with it has had its time; one that waited elsewhere waits no more, so that many cost no more than one.
+func TestEventsLetStatusesGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, begun := &written{}, time.Now()
+		sink := events.Limit(w, &kubeletconfig.KubeletConfiguration{})
+		e := &v1.Event{LastTimestamp: metav1.NewTime(begun)}
+		for i, write := range []func(){
+			func() { _, _ = sink.Create(e) }, func() { _, _ = sink.Update(e) }, func() { _, _ = sink.Patch(e, nil) },
+		} {
+			write()
+			if took := time.Since(begun); took != 20*time.Millisecond || w.n != i+1 {
+				t.Errorf("%d events written after %s, want %d after 20ms", w.n, took, i+1)
+			}
+		}
+	})
 }
