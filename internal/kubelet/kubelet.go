@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +30,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/furnish"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objects"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/podcert"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -93,7 +95,7 @@ func New(o Options) (*Kubelet, error) {
 func (k *Kubelet) join(ctx context.Context) {
 	o := k.o
 	watched := objects.Deps{Client: o.Client, Changed: func(uid types.UID) { k.pool.ObjectsChanged(uid) }}
-	cache := stores{objects.New(ctx, watched), objects.NewBundles(ctx, watched)}
+	cache := stores{objects.New(ctx, watched), objects.NewBundles(ctx, watched), podcert.New(ctx, podcert.Deps{Client: o.Client, Node: k.node.known, Changed: watched.Changed, Now: time.Now})}
 	k.objects = cache.Cache
 	k.volumes = furnish.New(furnish.Deps{
 		Root: o.RootDir, Types: volumeTypes(o.Ports.Mounts, cache, apiPorts{o.Client}, k.nodeLabels), Objects: cache, Mounts: o.Ports.Mounts,

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objects"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/podcert"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/projected"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
 )
@@ -33,7 +34,7 @@ func volumeTypes(m volume.Mounts, o stores, api apiPorts, labels func() (map[str
 		configmap.Type{Mounts: m, Objects: o},
 		secret.Type{Mounts: m, Objects: o},
 		downward.Type{Mounts: m},
-		projected.New(m, o, api).With(o.bundles),
+		projected.New(m, o, api).With(o.bundles, o.certs),
 		image.Type{},
 		nfs.Type{Mounts: m},
 		claim.Type{Claims: api, Mounts: m, Labels: labels},
@@ -44,12 +45,14 @@ func volumeTypes(m volume.Mounts, o stores, api apiPorts, labels func() (map[str
 type stores struct {
 	*objects.Cache
 	bundles *objects.Bundles
+	certs   *podcert.Certificates
 }
 
 // Drop ends the watches only this Pod needed.
 func (s stores) Drop(uid types.UID) {
 	s.Cache.Drop(uid)
 	s.bundles.Drop(uid)
+	s.certs.Drop(uid)
 }
 
 // apiPorts are what volumes ask of the API besides ConfigMaps and Secrets.

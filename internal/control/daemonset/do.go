@@ -219,7 +219,7 @@ func (c *controller) forget(ctx context.Context, in In, current string, have []*
 			inUse[r.Name] = true
 		}
 	}
-	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), have, inUse, in.Set.Spec.RevisionHistoryLimit)
+	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), history.Past{Have: have, InUse: inUse, Limit: in.Set.Spec.RevisionHistoryLimit})
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.DaemonSet, s appsv1.DaemonSetStatus) error {

@@ -45,9 +45,16 @@ func Keep(ctx context.Context, client typedappsv1.ControllerRevisionInterface, o
 	return nil, Collision{r.Name}
 }
 
-// Trim deletes revisions beyond the limit (10 where the owner gives none) that are not in use, by their names. An error is the API's.
-func Trim(ctx context.Context, client typedappsv1.ControllerRevisionInterface, have []*appsv1.ControllerRevision, inUse map[string]bool, limit *int32) error {
-	for _, r := range Excess(have, inUse, int(ptr.Deref(limit, 10))) {
+// Past is what there is of an owner's revisions.
+type Past struct {
+	Have  []*appsv1.ControllerRevision
+	InUse map[string]bool // by name
+	Limit *int32          // of those that are not in use; 10 where the owner gives none
+}
+
+// Trim deletes the oldest revisions beyond the limit. An error is the API's.
+func Trim(ctx context.Context, client typedappsv1.ControllerRevisionInterface, p Past) error {
+	for _, r := range Excess(p.Have, p.InUse, int(ptr.Deref(p.Limit, 10))) {
 		if err := client.Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

@@ -208,7 +208,7 @@ func (c *controller) forget(ctx context.Context, in In, have []*appsv1.Controlle
 	for _, p := range in.Pods {
 		inUse[Revision(p)] = true
 	}
-	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), have, inUse, in.Set.Spec.RevisionHistoryLimit)
+	return history.Trim(ctx, c.deps.Client.AppsV1().ControllerRevisions(in.Set.Namespace), history.Past{Have: have, InUse: inUse, Limit: in.Set.Spec.RevisionHistoryLimit})
 }
 
 func (c *controller) writeStatus(ctx context.Context, set *appsv1.StatefulSet, s appsv1.StatefulSetStatus) error {

@@ -79,6 +79,18 @@ type Bundles interface {
 	Anchors(ctx context.Context, uid types.UID, p *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 
+// Certificates gets keys with certificates for Pods (KEP-4317). To ask is to be told of answers until the Pod is dropped.
+type Certificates interface {
+	// Credential is that of one source of the Pod's volumes, by a name that is the source's own. An error names what is waited for.
+	Credential(ctx context.Context, pod *v1.Pod, source string, p *v1.PodCertificateProjection) (Credential, error)
+}
+
+// Credential is a private key with its certificates, as PEM blocks.
+type Credential struct {
+	Key, Chain []byte
+	Again      time.Time // when to ask for the next one
+}
+
 // Tokens asks the API server for service-account tokens, as the node's identity.
 type Tokens interface {
 	CreateToken(ctx context.Context, namespace, serviceAccount string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)

@@ -1,4 +1,4 @@
-// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items, service-account tokens and authorities in one directory.
+// Package projected makes projected volumes: ConfigMaps, Secrets, downward API items, service-account tokens, authorities and certificates in one directory.
 //
 // Chapter: furnished. In: objects from the cache, tokens from the API server. Out: files in memory that follow their sources; Mounted.Again is when a token has to be renewed.
 package projected
@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,16 +30,17 @@ type Type struct {
 	objects volume.Objects
 	tokens  *cache
 	bundles volume.Bundles
+	certs   volume.Certificates
 }
 
-// New returns the type. Without bundles, projections of ClusterTrustBundles are refused.
+// New returns the type. Without more, projections of ClusterTrustBundles and of certificates are refused.
 func New(m volume.Mounts, o volume.Objects, t volume.Tokens) Type {
 	return Type{mounts: m, objects: o, tokens: &cache{api: t, held: map[place]held{}}}
 }
 
-// With returns the type with bundles.
-func (t Type) With(b volume.Bundles) Type {
-	t.bundles = b
+// With returns the type with bundles and certificates.
+func (t Type) With(b volume.Bundles, c volume.Certificates) Type {
+	t.bundles, t.certs = b, c
 	return t
 }
 
@@ -104,9 +107,37 @@ func (t Type) source(ctx context.Context, a volume.Ask, s *v1.VolumeProjection) 
 		p, err := t.anchors(ctx, a, s.ClusterTrustBundle, mode)
 		return p, time.Time{}, err
 	case s.PodCertificate != nil:
-		return nil, time.Time{}, errors.New("projected source podCertificate is not supported by this node")
+		return t.certificate(ctx, a, s.PodCertificate, mode)
 	}
 	return nil, time.Time{}, fmt.Errorf("projected volume %q has a source that names nothing", a.Volume.Name)
+}
+
+// certificate is the files of a key and its chain (KEP-4317).
+func (t Type) certificate(ctx context.Context, a volume.Ask, s *v1.PodCertificateProjection, mode int32) (volume.Payload, time.Time, error) {
+	if t.certs == nil {
+		return nil, time.Time{}, errors.New("projected source podCertificate is not supported by this node")
+	}
+	// Paths of a volume are its sources' own.
+	c, err := t.certs.Credential(ctx, a.Pod, strings.Join([]string{a.Volume.Name, s.CredentialBundlePath, s.KeyPath, s.CertificateChainPath}, "|"), s)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	p := volume.Payload{}
+	for path, data := range map[string][]byte{s.CredentialBundlePath: slices.Concat(c.Key, c.Chain), s.KeyPath: c.Key, s.CertificateChainPath: c.Chain} {
+		if path != "" {
+			p[path] = owned(a.Pod, data, mode)
+		}
+	}
+	return p, c.Again, nil
+}
+
+// owned is a file that only the Pod's user may read where the Pod has one.
+func owned(pod *v1.Pod, data []byte, mode int32) volume.File {
+	f := volume.File{Data: data, Mode: mode, User: volume.TokenOwner(pod)}
+	if f.User != nil || own.Group(pod) != nil {
+		f.Mode = 0o600
+	}
+	return f
 }
 
 // anchors is a file with the chosen authorities (KEP-3257).
@@ -121,11 +152,7 @@ func (t Type) anchors(ctx context.Context, a volume.Ask, s *v1.ClusterTrustBundl
 	if err != nil {
 		return nil, err
 	}
-	f := volume.File{Data: text, Mode: mode, User: volume.TokenOwner(a.Pod)}
-	if f.User != nil || own.Group(a.Pod) != nil {
-		f.Mode = 0o600
-	}
-	return volume.Payload{s.Path: f}, nil
+	return volume.Payload{s.Path: owned(a.Pod, text, mode)}, nil
 }
 
 func (t Type) token(ctx context.Context, a volume.Ask, s *v1.ServiceAccountTokenProjection, mode int32) (volume.Payload, time.Time, error) {
@@ -133,9 +160,5 @@ func (t Type) token(ctx context.Context, a volume.Ask, s *v1.ServiceAccountToken
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("failed to fetch token: %w", err)
 	}
-	f := volume.File{Data: []byte(text), Mode: mode, User: volume.TokenOwner(a.Pod)}
-	if f.User != nil || own.Group(a.Pod) != nil {
-		f.Mode = 0o600
-	}
-	return volume.Payload{s.Path: f}, again, nil
+	return volume.Payload{s.Path: owned(a.Pod, []byte(text), mode)}, again, nil
 }
