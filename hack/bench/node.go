@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,13 +30,13 @@ func (b *bench) node(ctx context.Context) error {
 	}
 	for _, step := range []func(context.Context) error{
 		func(ctx context.Context) error { return n.rest(ctx, "0") },
-		func(ctx context.Context) error { return n.alone(ctx, "one by one", b.times(30)) },
+		func(ctx context.Context) error { return n.counted(ctx, b.times(30)) },
 		func(ctx context.Context) error { return n.exits(ctx, b.times(30)) },
-		func(ctx context.Context) error { return n.atOnce(ctx, 50) },
+		func(ctx context.Context) error { return n.groups(ctx, "50 at once", 1, 50) },
 		func(ctx context.Context) error { return n.fill(ctx, 50) },
 		func(ctx context.Context) error { return n.rest(ctx, "50") },
 		func(ctx context.Context) error { return n.fill(ctx, 100) },
-		func(ctx context.Context) error { return n.alone(ctx, "one by one beside 100 at rest", b.times(30)) },
+		func(ctx context.Context) error { return n.groups(ctx, "one by one beside 100 at rest", b.times(30), 1) },
 		func(ctx context.Context) error { return n.fill(ctx, 110) },
 		func(ctx context.Context) error { return n.rest(ctx, "110") },
 	} {
@@ -43,7 +44,7 @@ func (b *bench) node(ctx context.Context) error {
 			return err
 		}
 	}
-	fakes, err := b.thousand(ctx)
+	fakes, err := b.thousand(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -56,10 +57,18 @@ func (b *bench) node(ctx context.Context) error {
 		Budget: "the kubelet's part at 110 idle Pods ≤ 1 % of a core and ≤ 50 MB",
 	})
 	b.page.add(section{
+		Title: "Calls to the runtime",
+		How: "What the kubelet counts in kubelet_runtime_operations_total; event streams are not counted. Starts and ends are those one by one, without the calls that ask after runtime and images, Pods or not. " +
+			"A minute at rest is what the windows of the table above had, scaled.",
+		Head:   []string{"What", "Calls", "Of them"},
+		Rows:   n.calls,
+		Budget: "none at rest beside the audit once a minute and the node's own status",
+	})
+	b.page.add(section{
 		Title: "Starts, ends and exits",
 		How: "From the call of a client to the event that its watch brings: created to phase Running, deleted to gone (a process that ends on SIGTERM), and from the moment a process is told to exit (through a pipe) " +
 			"to the status that says so, the runtime's share included. Image present, restart policy Never for exits.",
-		Head:   []string{"What", "Pods", "p50, ms", "p99, ms"},
+		Head:   []string{"What", "Pods", "p50, ms", "p99, ms", "own p50, ms", "p99, ms"},
 		Rows:   n.times,
 		Budget: "create→Running p50 ≤ 200 ms one by one; event→status ≤ 30 ms p99",
 	})
@@ -67,7 +76,7 @@ func (b *bench) node(ctx context.Context) error {
 }
 
 // thousand measures 1,000 Pods at rest over a fake runtime.
-func (b *bench) thousand(ctx context.Context) ([][]string, error) {
+func (b *bench) thousand(ctx context.Context, real *nodeBench) ([][]string, error) {
 	dir, err := os.MkdirTemp("", "gantry-bench-fake-")
 	if err != nil {
 		return nil, err
@@ -92,6 +101,7 @@ func (b *bench) thousand(ctx context.Context) ([][]string, error) {
 		return nil, err
 	}
 	err = n.rest(ctx, fmt.Sprintf("%d fake", b.times(1000)))
+	real.calls = append(real.calls, n.calls...)
 	return n.resting, err
 }
 
@@ -112,6 +122,10 @@ func (n *nodeBench) rest(ctx context.Context, pods string) error {
 	if err := sleep(ctx, n.settle); err != nil {
 		return err
 	}
+	called, err := n.counts(ctx)
+	if err != nil {
+		return err
+	}
 	before := processes(n.instance.Traces())
 	if err := sleep(ctx, n.window); err != nil {
 		return err
@@ -121,7 +135,15 @@ func (n *nodeBench) rest(ctx context.Context, pods string) error {
 		rss, anon int64
 	}
 	var sums [3]sum
-	for pid, u := range processes(n.instance.Traces()) {
+	after := processes(n.instance.Traces())
+	now, err := n.counts(ctx)
+	if err != nil {
+		return err
+	}
+	made := counts{}
+	made.grown(called, now)
+	n.calls = append(n.calls, made.perMinute("a minute at rest, "+pods+" Pods", n.window))
+	for pid, u := range after {
 		i := slices.IndexFunc([]string{"up", "containerd", "shim"}, func(s string) bool {
 			return strings.HasSuffix(u.name, " "+s) || s == "shim" && strings.Contains(u.name, "shim")
 		})
@@ -141,63 +163,91 @@ func (n *nodeBench) rest(ctx context.Context, pods string) error {
 	return nil
 }
 
-// alone starts and ends Pods one after the other.
-func (n *nodeBench) alone(ctx context.Context, what string, many int) error {
-	var starts, ends []time.Duration
-	for k := range many {
-		name := fmt.Sprintf("alone-%d-%d", n.filled, k)
-		start, end, err := n.life(ctx, []string{name})
-		if err != nil {
-			return err
-		}
-		starts, ends = append(starts, start...), append(ends, end...)
-	}
-	n.row("create → Running", what, starts)
-	n.row("delete → gone", what, ends)
-	return nil
-}
-
-// atOnce starts and ends Pods together.
-func (n *nodeBench) atOnce(ctx context.Context, many int) error {
-	var names []string
-	for k := range many {
-		names = append(names, fmt.Sprintf("many-%d", k))
-	}
-	starts, ends, err := n.life(ctx, names)
-	n.row("create → Running", fmt.Sprintf("%d at once", many), starts)
-	n.row("delete → gone", fmt.Sprintf("%d at once", many), ends)
+// groups measures lives of Pods, so many at once, so many times.
+func (n *nodeBench) groups(ctx context.Context, what string, rounds, atOnce int) error {
+	g, err := n.lives(ctx, what, rounds, atOnce)
+	n.row("create → Running", what, g.start, owns(g.starts))
+	n.row("delete → gone", what, g.end, owns(g.ends))
 	return err
 }
 
-// life creates Pods, waits until they run, deletes them and waits until they are gone.
-func (n *nodeBench) life(ctx context.Context, names []string) (starts, ends []time.Duration, err error) {
-	created, deleted := map[string]time.Time{}, map[string]time.Time{}
-	for _, name := range names {
-		created[name] = time.Now()
-		if err := n.create(ctx, ender(name)); err != nil {
-			return nil, nil, err
+// counted measures lives one by one, and what they cost in calls to the runtime.
+func (n *nodeBench) counted(ctx context.Context, many int) error {
+	n.start, n.end = counts{}, counts{}
+	err := n.groups(ctx, "one by one", many, 1)
+	n.calls = append(n.calls, n.start.row("a Pod's start", float64(many), ofNode...), n.end.row("a Pod's end", float64(many), ofNode...))
+	n.start, n.end = nil, nil
+	return err
+}
+
+// note adds to a sum what was called since some counts, and returns the new ones; nothing while nobody counts.
+func (n *nodeBench) note(ctx context.Context, sum, since counts) (counts, error) {
+	if n.start == nil {
+		return nil, nil
+	}
+	now, err := n.counts(ctx)
+	if err == nil && since != nil {
+		sum.grown(since, now)
+	}
+	return now, err
+}
+
+// lived is when what of a Pod was asked and seen by the client.
+type lived struct {
+	name                        string
+	created, ran, deleted, gone time.Time
+}
+
+// life creates Pods side by side, waits until they run, deletes them and waits until they are gone.
+func (n *nodeBench) life(ctx context.Context, names []string) ([]lived, error) {
+	out := make([]lived, len(names))
+	for i, name := range names {
+		out[i].name = name
+	}
+	each := func(do func(p *lived) error) error {
+		var all errgroup.Group
+		for i := range out {
+			all.Go(func() error { return do(&out[i]) })
 		}
+		return all.Wait()
+	}
+	since, err := n.note(ctx, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	err = each(func(p *lived) error {
+		p.created = time.Now()
+		return n.create(ctx, ender(p.name))
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := n.seen.all(ctx, names, running); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := sleep(ctx, 200*time.Millisecond); err != nil { // a shell that has only begun to run has not set its trap
-		return nil, nil, err
+		return nil, err
 	}
-	for _, name := range names {
-		deleted[name] = time.Now()
-		if err := n.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			return nil, nil, err
-		}
+	if since, err = n.note(ctx, n.start, since); err != nil {
+		return nil, err
+	}
+	err = each(func(p *lived) error {
+		p.deleted = time.Now()
+		return n.client.CoreV1().Pods("default").Delete(ctx, p.name, metav1.DeleteOptions{})
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := n.seen.all(ctx, names, gone); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, name := range names {
-		starts = append(starts, n.seen.at(name, running).Sub(created[name]))
-		ends = append(ends, n.seen.at(name, gone).Sub(deleted[name]))
+	if _, err = n.note(ctx, n.end, since); err != nil {
+		return nil, err
 	}
-	return starts, ends, nil
+	for i, p := range out {
+		out[i].ran, out[i].gone = n.seen.at(p.name, running), n.seen.at(p.name, gone)
+	}
+	return out, nil
 }
 
 // exits measures how soon the API tells that a process has exited.
@@ -240,10 +290,14 @@ func (n *nodeBench) exits(ctx context.Context, many int) error {
 			return err
 		}
 	}
-	n.row("exit → status", "one by one", took)
+	n.row("exit → status", "one by one", took, nil)
 	return nil
 }
 
-func (n *nodeBench) row(what, pods string, took []time.Duration) {
-	n.times = append(n.times, []string{what, pods, ms(quantile(took, 0.5)), ms(quantile(took, 0.99))})
+func (n *nodeBench) row(what, pods string, took, own []time.Duration) {
+	row := []string{what, pods, ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), "", ""}
+	if len(own) > 0 {
+		row[4], row[5] = ms(quantile(own, 0.5)), ms(quantile(own, 0.99))
+	}
+	n.times = append(n.times, row)
 }

@@ -17,10 +17,12 @@ import (
 type nodeBench struct {
 	*cluster
 	instance       *instance.Instance
-	seen           *lives
-	filled         int
+	seen           *sightings
+	filled, made   int
 	settle, window time.Duration
 	resting, times [][]string
+	calls          [][]string
+	start, end     counts // of the calls for Pods that are being counted; nil: nobody counts
 }
 
 // newNode starts an instance and follows its Pods.
@@ -36,7 +38,7 @@ func (b *bench) newNode(ctx context.Context, flags []string) (*nodeBench, error)
 	if b.short {
 		n.settle, n.window = 5*time.Second, 5*time.Second
 	}
-	if n.seen, err = c.lives(ctx); err != nil {
+	if n.seen, err = c.watching(ctx); err != nil {
 		b.remove(i)
 		return nil, err
 	}
@@ -58,19 +60,19 @@ const (
 	gone
 )
 
-// lives notes when what of each Pod was first seen.
-type lives struct {
+// sightings note when what of each Pod was first seen.
+type sightings struct {
 	mu   sync.Mutex
 	when [3]map[string]time.Time
 	news chan struct{} // closed and made anew with each event
 }
 
-func (c *cluster) lives(ctx context.Context) (*lives, error) {
+func (c *cluster) watching(ctx context.Context) (*sightings, error) {
 	w, err := c.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	l := &lives{news: make(chan struct{})}
+	l := &sightings{news: make(chan struct{})}
 	for i := range l.when {
 		l.when[i] = map[string]time.Time{}
 	}
@@ -84,7 +86,7 @@ func (c *cluster) lives(ctx context.Context) (*lives, error) {
 	return l, nil
 }
 
-func (l *lives) note(p *v1.Pod, removed bool, now time.Time) {
+func (l *sightings) note(p *v1.Pod, removed bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for what, is := range [3]bool{
@@ -100,14 +102,14 @@ func (l *lives) note(p *v1.Pod, removed bool, now time.Time) {
 	l.news = make(chan struct{})
 }
 
-func (l *lives) at(name string, what int) time.Time {
+func (l *sightings) at(name string, what int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.when[what][name]
 }
 
 // all waits until it was seen of all Pods.
-func (l *lives) all(ctx context.Context, names []string, what int) error {
+func (l *sightings) all(ctx context.Context, names []string, what int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {

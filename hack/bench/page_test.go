@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/trace"
 )
 
 // A page keeps what was not measured again, and the scheduler's section stays the last.
@@ -51,5 +55,51 @@ func TestPageKeepsOtherSections(t *testing.T) {
 	}
 	if strings.Contains(got, "old writes") || write("Writes", "Names") != got {
 		t.Errorf("written again it is\n%s", got)
+	}
+}
+
+// Counts of calls are read from the kubelet's metrics and shown for each Pod.
+func TestCountsOfCalls(t *testing.T) {
+	before := readCounts("# HELP x\nkubelet_runtime_operations_total{operation_type=\"status\"} 3\nkubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 1\n")
+	after := readCounts("kubelet_runtime_operations_total{operation_type=\"status\"} 9\nkubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 3\nkubelet_runtime_operations_total{operation_type=\"start_container\"} 1\n")
+	sum := counts{}
+	sum.grown(before, after)
+	if got := strings.Join(sum.row("start", 2, ofNode...), "; "); got != "start; 1.5; run_podsandbox 1.0, start_container 0.5" {
+		t.Error(got)
+	}
+}
+
+// Stages end where the next begin; calls and the store's writes that hold something up are told apart from the rest.
+func TestStages(t *testing.T) {
+	begun := time.Now()
+	at := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Millisecond) }
+	took := func(n int) journal.Took { return journal.Took(time.Duration(n) * time.Millisecond) }
+	e := func(n int, f journal.Fact) journal.Entry {
+		return journal.Entry{At: at(n), Ref: journal.Ref{Name: "p"}, Fact: f}
+	}
+	l := trace.Lives([]journal.Entry{
+		e(5, journal.Written{Verb: "create", Stored: took(3)}),
+		e(9, journal.Written{Verb: "create", Subresource: "binding", Stored: took(2)}),
+		e(12, journal.Called{Method: "List", Took: took(2)}),
+		e(20, journal.Written{Verb: "patch", Subresource: "status", Stored: took(9)}), // tells others, holds up nothing
+		e(115, journal.Called{Method: "RunPodSandbox", Took: took(100)}),
+		e(215, journal.Called{Method: "StartContainer", Took: took(90)}),
+		e(222, journal.Written{Verb: "patch", Subresource: "status", Stored: took(4), Changed: []string{"status.phase"}}),
+	})[0]
+	parts, err := startStages(l, at(0), at(223))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][3]int{{0, 5, 3}, {0, 4, 2}, {2, 4, 0}, {190, 10, 0}, {0, 8, 4}}
+	for i, p := range parts {
+		if got := [3]int{int(p.calls.Milliseconds()), int(p.own.Milliseconds()), int(p.store.Milliseconds())}; got != want[i] {
+			t.Errorf("%s: calls, own, store %v ms, want %v", p.stage, got, want[i])
+		}
+	}
+	if total := sum(parts); total.calls+total.own != 223*time.Millisecond {
+		t.Errorf("the stages make %s, not the whole start", total.calls+total.own)
+	}
+	if _, err := endStages(l, at(0), at(1)); err == nil {
+		t.Error("a Pod that has not ended has stages of its end")
 	}
 }

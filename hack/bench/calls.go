@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// counts is how often the kubelet has called the runtime, by operation.
+type counts map[string]float64
+
+// counts reads the kubelet's own metric, kubelet_runtime_operations_total.
+func (c *cluster) counts(ctx context.Context) (counts, error) {
+	nodes, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes.Items) != 1 {
+		return nil, fmt.Errorf("%d nodes, want one", len(nodes.Items))
+	}
+	raw, err := c.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", nodes.Items[0].Name, "proxy/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of the kubelet: %w", err)
+	}
+	return readCounts(string(raw)), nil
+}
+
+// readCounts finds the metric in the text format of Prometheus.
+func readCounts(text string) counts {
+	out := counts{}
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, `kubelet_runtime_operations_total{operation_type="`)
+		if !ok {
+			continue
+		}
+		name, value, _ := strings.Cut(rest, `"} `)
+		if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// ofNode are the operations by which the kubelet asks after runtime and images, Pods or not.
+var ofNode = []string{"version", "status", "runtime_config", "list_images", "image_fs_info"}
+
+// grown adds what was called between two counts.
+func (c counts) grown(before, after counts) {
+	for name, n := range after {
+		if d := n - before[name]; d > 0 {
+			c[name] += d
+		}
+	}
+}
+
+// row is a line of the table: how many calls there were for each of some.
+func (c counts) row(what string, each float64, leave ...string) []string {
+	sum := 0.0
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if n := c[name] / each; !slices.Contains(leave, name) {
+			sum += n
+			parts = append(parts, fmt.Sprintf("%s %.1f", name, n))
+		}
+	}
+	return []string{what, fmt.Sprintf("%.1f", sum), strings.Join(parts, ", ")}
+}
+
+// perMinute is a line for some time at rest.
+func (c counts) perMinute(what string, window time.Duration) []string {
+	return c.row(what, window.Minutes())
+}

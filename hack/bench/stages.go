@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/trace"
+)
+
+// told reads what the journal holds of a Pod that had the name; of several, of the last one.
+func (c *cluster) told(ctx context.Context, pod string) (trace.Life, error) {
+	raw, err := c.client.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/"+pod).
+		SetHeader("Accept", "application/json").DoRaw(ctx)
+	if err != nil {
+		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
+	}
+	var all struct{ Entries []journal.Entry }
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
+	}
+	lives := trace.Lives(all.Entries)
+	if len(lives) == 0 {
+		return trace.Life{}, fmt.Errorf("the journal holds nothing of pod/%s", pod)
+	}
+	return lives[len(lives)-1], nil
+}
+
+// mark is a moment at which a Pod's start or end passes from one part of Gantry to the next, and the name of the stage that ends there.
+type mark struct {
+	stage string
+	at    time.Time
+}
+
+// part is one stage of one Pod: what of it was spent in calls to the runtime, what not, and what of the latter was waiting for the store.
+type part struct {
+	stage             string
+	calls, own, store time.Duration
+}
+
+// entries of a life that match are narrowed to one: the first or the last.
+func first(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
+	i := slices.IndexFunc(l.Entries, func(e journal.Entry) bool { return is(e.Fact) })
+	if i < 0 {
+		return journal.Entry{}, false
+	}
+	return l.Entries[i], true
+}
+
+func last(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
+	l.Entries = slices.Clone(l.Entries)
+	slices.Reverse(l.Entries)
+	return first(l, is)
+}
+
+func called(methods ...string) func(journal.Fact) bool {
+	return func(f journal.Fact) bool {
+		c, ok := f.(journal.Called)
+		return ok && slices.Contains(methods, c.Method)
+	}
+}
+
+func wrote(verb, subresource string) func(journal.Fact) bool {
+	return func(f journal.Fact) bool {
+		w, ok := f.(journal.Written)
+		return ok && w.Verb == verb && w.Subresource == subresource
+	}
+}
+
+func began(e journal.Entry) time.Time {
+	if c, ok := e.Fact.(journal.Called); ok {
+		return e.At.Add(-time.Duration(c.Took))
+	}
+	return e.At
+}
+
+// startStages cut a Pod's start, from the client's call to the event that shows it Running.
+func startStages(l trace.Life, asked, seen time.Time) ([]part, error) {
+	created, a := first(l, wrote("create", ""))
+	bound, b := first(l, wrote("create", "binding"))
+	sandbox, c := first(l, called("RunPodSandbox"))
+	started, d := last(l, called("StartContainer"))
+	if !a || !b || !c || !d {
+		return nil, fmt.Errorf("the journal of pod/%s does not tell its start", l.Ref.Name)
+	}
+	return cut(l, asked, []mark{
+		{"call → created", created.At}, {"created → bound", bound.At}, {"bound → sandbox begun", began(sandbox)},
+		{"sandbox begun → containers started", started.At}, {"started → Running seen", seen},
+	}), nil
+}
+
+// endStages cut a Pod's end, from the client's call to the event that it is gone.
+func endStages(l trace.Life, asked, seen time.Time) ([]part, error) {
+	marked, a := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Deleting); return ok })
+	stop, b := first(l, called("StopContainer"))
+	stopped, c := first(l, called("StopPodSandbox"))
+	removed, d := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Removed); return ok })
+	if !a || !b || !c || !d {
+		return nil, fmt.Errorf("the journal of pod/%s does not tell its end", l.Ref.Name)
+	}
+	return cut(l, asked, []mark{
+		{"call → marked", marked.At}, {"marked → stop begun", began(stop)}, {"stop begun → sandbox stopped", stopped.At},
+		{"stopped → removed", removed.At}, {"removed → gone seen", seen},
+	}), nil
+}
+
+func cut(l trace.Life, from time.Time, marks []mark) []part {
+	var out []part
+	for _, m := range marks {
+		calls := l.InCalls(from, m.at)
+		out = append(out, part{m.stage, calls, max(0, m.at.Sub(from)-calls), l.InStore(from, m.at, leads)})
+		if m.at.After(from) {
+			from = m.at
+		}
+	}
+	return out
+}
+
+// leads tells of a write whether what comes next waits for it; statuses on the way tell others and hold up nothing.
+func leads(f journal.Fact) bool {
+	w, ok := f.(journal.Written)
+	if !ok || w.Subresource != "status" {
+		return true
+	}
+	return slices.Contains(w.Changed, "status.phase")
+}
+
+// sum adds up the stages of one Pod.
+func sum(parts []part) part {
+	total := part{stage: "all"}
+	for _, p := range parts {
+		total.calls, total.own, total.store = total.calls+p.calls, total.own+p.own, total.store+p.store
+	}
+	return total
+}
+
+// stageRows are a line per stage of many Pods, and one for all stages.
+func stageRows(what string, pods [][]part) [][]string {
+	if len(pods) == 0 {
+		return nil
+	}
+	var rows [][]string
+	row := func(stage string, of func([]part) part) {
+		var own, store []time.Duration
+		for _, p := range pods {
+			own, store = append(own, of(p).own), append(store, of(p).store)
+		}
+		rows = append(rows, []string{what, stage, ms(quantile(own, 0.5)), ms(quantile(own, 0.99)), ms(quantile(store, 0.5)), ms(quantile(store, 0.99))})
+	}
+	for i, p := range pods[0] {
+		row(p.stage, func(parts []part) part { return parts[i] })
+	}
+	row("all", sum)
+	return rows
+}
