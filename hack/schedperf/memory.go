@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -24,6 +25,8 @@ type mind struct {
 	judges *place.Judges
 	boards place.Boards
 	memory *place.Memory // nil: plain
+	tried  preempt.Memory
+	pick   *rand.Rand // where a search for victims begins
 }
 
 func newMind(plain bool) (*mind, error) {
@@ -35,7 +38,7 @@ func newMind(plain bool) (*mind, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mind{world: snapshot.NewWorld(), judges: j}
+	m := &mind{world: snapshot.NewWorld(), judges: j, pick: rand.New(rand.NewPCG(1, 0))}
 	if !plain {
 		m.memory = &place.Memory{}
 	}
@@ -88,8 +91,12 @@ func (m *mind) evict(ctx context.Context, p *v1.Pod) (bool, error) {
 		return true, m.world.Assume(p, r.Winner)
 	}
 	again := in
-	again.Memory = nil
-	choice, err := preempt.Search(ctx, preempt.In{In: again, Refused: r.Reader(), Percent: 10, Absolute: 100})
+	again.Memory, again.Pick = nil, m.pick.IntN
+	search := preempt.In{In: again, Refused: r.Reader(), Percent: 10, Absolute: 100}
+	if m.memory != nil {
+		search.Tried = &m.tried
+	}
+	choice, err := preempt.Search(ctx, search)
 	if err != nil || choice.Node == "" {
 		return false, err
 	}

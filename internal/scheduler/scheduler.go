@@ -192,6 +192,7 @@ func (s *Scheduler) makeProfiles() error {
 		return err
 	}
 	shared.Groups, s.current.Groups = s.gangs.groups(), s.gangs.groups()
+	shared.Rolls = glue.Rolls{Pick: func(n int) int { return s.pick.IntN(n) }, Promised: nominator{s}.nodes}
 	deps := glue.Deps{
 		Shared: shared,
 		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current, Limit: s.Patience,
@@ -200,6 +201,9 @@ func (s *Scheduler) makeProfiles() error {
 		Nominator: nominator{s}, Activator: activator{s},
 		SelectorOf: newOwners(s.Informers).selectorOf,
 		Told:       glue.Told{Parked: s.parked, Preempting: s.preempting, Preempted: s.preempted, Evicted: s.meter.evicted, Took: s.meter.span, Go: s.beside("preemption")},
+	}
+	if s.shadow != nil {
+		deps.Told.Doubted = s.shadow.doubted(s.Journal)
 	}
 	if deps.Extenders, err = extend.NewAll(s.Config.Extenders); err != nil {
 		return err

@@ -3,6 +3,7 @@ package bind
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ type preemption struct {
 	args    *config.DefaultPreemptionArgs
 	budgets policylisters.PodDisruptionBudgetLister
 	under   underWay
+	tried   preempt.Memory
 }
 
 var (
@@ -75,7 +77,7 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	if why, ok := preempt.Eligible(in); !ok {
 		return nil, framework.NewStatus(framework.Unschedulable, "preemption: "+why)
 	}
-	choice, err := preempt.Search(ctx, in)
+	choice, err := p.search(ctx, in)
 	switch {
 	case err != nil:
 		return nil, framework.AsStatus(fmt.Errorf("preemption: %w", err))
@@ -93,6 +95,29 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	p.under.begin(preemptor.UID, time.Now())
 	p.handle.Go(func() { p.carryOut(ctx, job) })
 	return nominate(choice.Node), nil
+}
+
+// search looks for victims from memory; when the scheduler doubts that, also without, and then the plain choice counts.
+func (p *preemption) search(ctx context.Context, in preempt.In) (preempt.Choice, error) {
+	in.Tried = &p.tried
+	doubted := p.handle.Told().Doubted
+	if doubted == nil {
+		return preempt.Search(ctx, in)
+	}
+	if pick := in.Pick; pick != nil { // both look from the same node on
+		at := pick(math.MaxInt32)
+		in.Pick = func(n int) int { return at % n }
+	}
+	quick, err := preempt.Search(ctx, in)
+	if err != nil {
+		return quick, err
+	}
+	in.Tried = nil
+	plain, err := preempt.Search(ctx, in)
+	if err == nil {
+		doubted(ctx, in.Pod, preempt.Differences(quick, plain))
+	}
+	return plain, err
 }
 
 func nominate(node string) *framework.PostFilterResult {

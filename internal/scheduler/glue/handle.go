@@ -45,8 +45,15 @@ type Deps struct {
 	Shared
 }
 
-// Shared is what all plugins are told of devices and volumes' drivers.
+// Rolls is what a search for victims takes beside the snapshot. Each may be nil.
+type Rolls struct {
+	Pick     func(n int) int // chooses among n; asked by the scheduling goroutine alone
+	Promised func() []string // nodes that the Nominator has Pods for; nil when there are none
+}
+
+// Shared is what all plugins are told of devices and volumes' drivers, and what preemption asks.
 type Shared struct {
+	Rolls
 	Devices framework.SharedDRAManager // nil: devices are not allocated
 	CSI     framework.CSIManager
 	Groups  *Groups // nil: PodGroups are not served
@@ -55,6 +62,7 @@ type Shared struct {
 // Told is what the scheduler is told by its plugins and points. Each may be nil.
 type Told struct {
 	Parked     func(c Cycle, w Wait)                                   // a plugin makes a Pod wait at Permit
+	Doubted    func(ctx context.Context, p *v1.Pod, differ []string)   // victims were searched a second time without memory, with these differences; nil: they need not be
 	Preempting func(preemptor *v1.Pod, node string, victims []*v1.Pod) // Pods are going to be made to leave
 	Preempted  func(victim *v1.Pod, why journal.Preempted)             // one of them was
 	Evicted    func(err error, took time.Duration)                     // all of them were, or not
@@ -305,7 +313,14 @@ func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fr
 
 // In is what a ruling about a Pod is made from in the cycle under way, with the state its judges have filled.
 func (h *Handle) In(p *v1.Pod, state framework.CycleState) place.In {
-	return place.In{Pod: p, World: h.deps.World.Get(), Judges: h.profile.Judges, State: state, Nominated: h.NominatedPodsForNode, Each: h.deps.Parallel.Each}
+	in := place.In{Pod: p, World: h.deps.World.Get(), Judges: h.profile.Judges, State: state, Nominated: h.NominatedPodsForNode, Each: h.deps.Parallel.Each, Pick: h.deps.Pick}
+	if h.deps.Promised == nil {
+		return in
+	}
+	if in.Promised = h.deps.Promised(); in.Promised == nil {
+		in.Nominated = nil
+	}
+	return in
 }
 
 // Told is how plugins that act tell the scheduler what they do.

@@ -1,0 +1,211 @@
+package place_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-scheduler/framework"
+	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/preempt"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// fray is a town where Pods make others leave.
+type fray struct {
+	*town
+	judges  *place.Judges
+	budgets map[string]*policy.PodDisruptionBudget
+	tried   preempt.Memory
+	chosen  int
+}
+
+// budget changes what may be disrupted.
+func (f *fray) budget() {
+	app := f.one("budget", "web", "db")
+	if f.chance("no budget?", 20) {
+		delete(f.budgets, app)
+		return
+	}
+	f.budgets[app] = &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app},
+		Spec:   policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		Status: policy.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(rapid.IntRange(0, 2).Draw(f.T, "allowed"))}}
+}
+
+// listed gives the budgets in no order, as a lister does.
+func (f *fray) listed() []*policy.PodDisruptionBudget {
+	var out []*policy.PodDisruptionBudget
+	for _, b := range f.budgets {
+		out = append(out, b)
+	}
+	return out
+}
+
+// stand puts a Pod onto a node; over what it has when room is said to be no matter.
+func (f *fray) stand(p *v1.Pod, node string) {
+	if err := f.world.Assume(p, node); err != nil {
+		f.Fatal(err)
+	}
+	f.pods = append(f.pods, p)
+}
+
+// leave takes Pods away.
+func (f *fray) leave(victims []*v1.Pod) {
+	for _, v := range victims {
+		f.world.RemovePod(v.UID)
+		f.pods = slices.DeleteFunc(f.pods, func(p *v1.Pod) bool { return p.UID == v.UID })
+	}
+}
+
+// place lets one Pod in, and others leave for it if need be.
+func (f *fray) place(p *v1.Pod, from int, enough [2]int32) {
+	s := f.world.Freeze()
+	in := f.in(p, f.judges, s, from)
+	r := place.One(f.Context(), in)
+	if r.Fits() {
+		f.stand(p, r.Winner)
+		return
+	}
+	if r.Failed() || r.Nodes() == 0 {
+		return
+	}
+	in.State = r.State
+	plain := preempt.In{In: in, Refused: r.Reader(), Budgets: f.listed(), Percent: enough[0], Absolute: enough[1]}
+	quick := plain
+	quick.Tried, quick.Budgets = &f.tried, f.listed()
+	plain.Promised = nil
+	want, err := preempt.Search(f.Context(), plain)
+	if err != nil {
+		f.Fatal(err)
+	}
+	got, err := preempt.Search(f.Context(), quick)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, d := range preempt.Differences(want, got) {
+		f.Errorf("Pod %+v: %s", p.Spec, d)
+	}
+	if got.Node == "" {
+		return
+	}
+	f.chosen++
+	for _, v := range got.Victims {
+		if *v.Spec.Priority >= *p.Spec.Priority {
+			f.Errorf("victim %s has priority %d, the Pod %d", v.Name, *v.Spec.Priority, *p.Spec.Priority)
+		}
+	}
+	if f.chance("carried out?", 80) {
+		f.leave(got.Victims)
+		f.stand(p, got.Node)
+	}
+}
+
+// comer is a Pod of the town, more often than there one that asks for room alone, with a time at which it began to run, or none.
+func (f *fray) comer() *v1.Pod {
+	p := f.pod()
+	if f.chance("room alone?", 70) {
+		p.Spec.Affinity, p.Spec.TopologySpreadConstraints, p.Spec.NodeSelector = nil, nil, nil
+		delete(p.Spec.Containers[0].Resources.Requests, "example.com/gpu")
+	}
+	if n := rapid.IntRange(0, 3).Draw(f.T, "began"); n > 0 {
+		p.Status.StartTime = &metav1.Time{Time: time.Unix(int64(n), 0)}
+	}
+	return p
+}
+
+// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, promises and budgets, a search that remembers earlier ones chooses the same node and the
+// same victims as one that tries every node anew. With GANTRY_LONG on 10,000 random clusters.
+func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
+	rounds := 5 // of 100 clusters
+	if os.Getenv("GANTRY_LONG") != "" {
+		rounds = 100
+	}
+	var held int64
+	chosen := 0
+	for range rounds {
+		rapid.Check(t, func(r *rapid.T) {
+			f := &fray{town: &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}, judges: defaultJudges(t), budgets: map[string]*policy.PodDisruptionBudget{}}
+			for i := range rapid.IntRange(1, 5).Draw(r, "nodes") {
+				f.world.SetNode(f.node(fmt.Sprintf("n%d", i)))
+			}
+			enough := [2]int32{int32(rapid.IntRange(0, 100).Draw(r, "percent")), int32(rapid.IntRange(1, 8).Draw(r, "absolute"))}
+			var last *v1.Pod
+			for range rapid.IntRange(20, 60).Draw(r, "steps") {
+				switch {
+				case f.chance("change?", 15):
+					f.change()
+				case f.chance("budget?", 15):
+					f.budget()
+				}
+				p := f.comer()
+				if last != nil && f.chance("again?", 75) {
+					p = last.DeepCopy()
+					p.Name = fmt.Sprintf("again%d", f.made)
+					p.UID = types.UID(p.Name)
+				}
+				if f.place(p, rapid.IntRange(0, 9).Draw(r, "from"), enough); r.Failed() {
+					return
+				}
+				if *p.Spec.Priority > 0 {
+					last = p
+				}
+			}
+			held += f.tried.Counts().Held
+			chosen += f.chosen
+		})
+	}
+	if held == 0 || chosen == 0 {
+		t.Errorf("%d tries held, %d choices were made: the memory is not tested", held, chosen)
+	}
+	t.Logf("%d tries held, %d choices", held, chosen)
+}
+
+// BenchmarkVictims searches among 1,000 full nodes for Pods of one shape, one of which changes between two searches, and for Pods of ever new shapes.
+func BenchmarkVictims(b *testing.B) {
+	judges := defaultJudges(b)
+	for _, shapes := range []int{1, 1 << 20} {
+		b.Run(fmt.Sprintf("shapes=%d", shapes), func(b *testing.B) {
+			w := snapshot.NewWorld()
+			dice := rand.New(rand.NewPCG(1, 1))
+			full := func(i int) {
+				for k := range 4 {
+					p := pod(fmt.Sprintf("low-%d-%d", i, k), "900m", "100Mi")
+					p.Spec.Priority = new(int32(0))
+					if err := w.Assume(p, fmt.Sprintf("n%d", i)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			for i := range 1000 {
+				w.SetNode(node(fmt.Sprintf("n%d", i), "4", "32Gi"))
+				full(i)
+			}
+			var tried preempt.Memory
+			var memory place.Memory
+			var boards place.Boards
+			for i := 0; b.Loop(); i++ {
+				p := pod("high", fmt.Sprintf("%dm", 3000-i%shapes%900), "100Mi")
+				p.Spec.Priority = new(int32(10))
+				in := place.In{Pod: p, World: w.Freeze(), Judges: judges, State: place.NewState(), Pick: dice.IntN, Memory: &memory, Boards: &boards}
+				r := place.One(b.Context(), in)
+				c, err := preempt.Search(b.Context(), preempt.In{In: in, Refused: r.Reader(), Percent: 10, Absolute: 100, Tried: &tried})
+				if err != nil || c.Node == "" {
+					b.Fatal(c, err)
+				}
+				w.RemovePod(c.Victims[0].UID)
+				if err := w.Assume(c.Victims[0], c.Node); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,218 @@
+package preempt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/place"
+)
+
+// byRow is what place's own readers offer: the status of the node at a place in the snapshot's list.
+type byRow interface{ Row(int) *framework.Status }
+
+// potential lists the nodes, by their place in the snapshot's list, that others' leaving may help.
+func potential(in *In) []int32 {
+	fast, ok := in.Refused.(byRow)
+	out := make([]int32, 0, in.World.Len())
+	for row := range in.World.Len() {
+		var s *framework.Status
+		if ok {
+			s = fast.Row(row)
+		} else {
+			s = in.Refused.Get(in.World.At(row).Node().Name)
+		}
+		if s.Code() == framework.Unschedulable {
+			out = append(out, int32(row))
+		}
+	}
+	return out
+}
+
+// dryRun tries the nodes from a random one on, as upstream, until there are enough candidates, at least one of which breaks no budget.
+func dryRun(ctx context.Context, in *In, budgets []budget) (tries, candidates []*try) {
+	rows := potential(in)
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	enough, from := max(min(max(len(rows)*int(in.Percent)/100, int(in.Absolute)), len(rows)), 1), 0
+	if in.Pick != nil {
+		from = in.Pick(len(rows))
+	}
+	rows = slices.Concat(rows[from:], rows[:from])
+	s := newSearch(in, budgets)
+	harmless := false
+	for len(rows) > 0 && (len(candidates) < enough || !harmless) {
+		round := s.round(ctx, rows[:min(enough, len(rows))])
+		rows = rows[len(round):]
+		tries = append(tries, round...)
+		for _, t := range round {
+			if t.status == nil {
+				candidates = append(candidates, t)
+				harmless = harmless || t.broken == 0
+			}
+		}
+	}
+	return tries, candidates
+}
+
+// search is one search for victims.
+type search struct {
+	*In
+	budgets  []budget
+	known    *known                        // tries that may still hold; nil: none are kept for this Pod
+	promised map[int32][]framework.PodInfo // by row: Pods promised the node whose priority is not lower; read when Promised says which nodes these are
+}
+
+func newSearch(in *In, budgets []budget) *search {
+	s := &search{In: in, budgets: budgets}
+	if in.Promised != nil {
+		s.promised = make(map[int32][]framework.PodInfo, len(in.Promised))
+		for _, name := range in.Promised {
+			if row, ok := in.World.Index(name); ok {
+				s.promised[int32(row)] = s.rivals(name)
+			}
+		}
+	}
+	s.known = in.Tried.recall(in)
+	return s
+}
+
+// rivals are the Pods promised a node whose priority is not lower, for which it must have room too.
+func (s *search) rivals(node string) []framework.PodInfo {
+	var out []framework.PodInfo
+	for _, i := range s.Nominated(node) {
+		if i.GetPod().UID != s.Pod.UID && pod.Priority(i.GetPod()) >= pod.Priority(s.Pod) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (s *search) promisedOn(row int32, node framework.NodeInfo) []framework.PodInfo {
+	switch {
+	case s.Nominated == nil:
+		return nil
+	case s.promised == nil:
+		return s.rivals(node.Node().Name)
+	}
+	return s.promised[row]
+}
+
+// round gives a try for each row: the one that is kept where it still holds, else a new one.
+func (s *search) round(ctx context.Context, rows []int32) []*try {
+	out := make([]*try, len(rows))
+	var stale []int
+	for i, row := range rows {
+		node := s.World.At(int(row))
+		basis := basis{node: node, rivals: s.promisedOn(row, node)}
+		if s.known != nil {
+			if t := s.known.tries[row]; t != nil && s.holds(t, &basis) {
+				out[i] = t
+				continue
+			}
+		}
+		out[i] = &try{basis: basis}
+		stale = append(stale, i)
+	}
+	one := func(i int) { s.attempt(ctx, out[stale[i]]) }
+	if s.Each != nil && len(stale) > 1 {
+		s.Each(len(stale), one)
+	} else {
+		for i := range stale {
+			one(i)
+		}
+	}
+	if s.known != nil && ctx.Err() == nil {
+		s.Tried.counts.Made += int64(len(stale))
+		s.Tried.counts.Held += int64(len(out) - len(stale))
+		for _, i := range stale {
+			if t := out[i]; !t.status.IsError() {
+				t.edition = s.Tried.edition
+				s.known.tries[rows[i]] = t
+			}
+		}
+	}
+	return out
+}
+
+// attempt takes all Pods of lower priority off a node and puts back as many as the Pod leaves room for.
+func (s *search) attempt(ctx context.Context, t *try) {
+	in := *s.In
+	in.State = in.State.Clone()
+	for _, other := range t.node.GetPods() {
+		if pod.Priority(other.GetPod()) < pod.Priority(in.Pod) {
+			t.lower = append(t.lower, other)
+		}
+	}
+	if len(t.lower) == 0 {
+		t.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, NoVictims)
+		return
+	}
+	rest := t.node.Snapshot()
+	for _, other := range t.lower {
+		if t.status = remove(ctx, &in, other, rest); t.status != nil {
+			return
+		}
+	}
+	if s := place.Admits(ctx, in.In, rest); !s.IsSuccess() {
+		t.status = s
+		return
+	}
+	slices.SortFunc(t.lower, func(a, b framework.PodInfo) int { return importance(a.GetPod(), b.GetPod()) })
+	var harmless []framework.PodInfo
+	t.breaking, harmless = split(t.lower, s.budgets)
+	for i, other := range slices.Concat(t.breaking, harmless) {
+		fits, s := putBack(ctx, &in, other, rest)
+		if s != nil {
+			t.status = s
+			return
+		}
+		if fits {
+			continue
+		}
+		if t.victims = append(t.victims, other.GetPod()); i < len(t.breaking) {
+			t.broken++
+		}
+	}
+	slices.SortStableFunc(t.victims, importance)
+	t.weigh()
+}
+
+// putBack gives a Pod its place again unless the preemptor would not fit then.
+func putBack(ctx context.Context, in *In, other framework.PodInfo, n framework.NodeInfo) (bool, *framework.Status) {
+	n.AddPodInfo(other)
+	if s := extend(in, func(e framework.PreFilterExtensions) *framework.Status {
+		return e.AddPod(ctx, in.State, in.Pod, other, n)
+	}); s != nil {
+		return false, s
+	}
+	if place.Admits(ctx, in.In, n).IsSuccess() {
+		return true, nil
+	}
+	return false, remove(ctx, in, other, n)
+}
+
+func remove(ctx context.Context, in *In, other framework.PodInfo, n framework.NodeInfo) *framework.Status {
+	if err := n.RemovePod(logr.Discard(), other.GetPod()); err != nil {
+		return framework.AsStatus(err)
+	}
+	return extend(in, func(e framework.PreFilterExtensions) *framework.Status {
+		return e.RemovePod(ctx, in.State, in.Pod, other, n)
+	})
+}
+
+func extend(in *In, do func(framework.PreFilterExtensions) *framework.Status) *framework.Status {
+	for _, pl := range in.Judges.PreFilter {
+		if ext := pl.PreFilterExtensions(); ext != nil && !in.State.GetSkipFilterPlugins().Has(pl.Name()) {
+			if s := do(ext); !s.IsSuccess() {
+				return framework.AsStatus(fmt.Errorf("PreFilter extension of plugin %q: %w", pl.Name(), s.AsError()))
+			}
+		}
+	}
+	return nil
+}

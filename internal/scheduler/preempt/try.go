@@ -1,0 +1,81 @@
+package preempt
+
+import (
+	"cmp"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// try is what came of taking Pods away from one node.
+type try struct {
+	basis
+	victims []*v1.Pod // most important first
+	broken  int
+	status  *framework.Status // nil: a candidate
+	weight
+}
+
+// basis is what a try was made from, beside the shape of the Pod: while that is the same, so is the try.
+type basis struct {
+	node     framework.NodeInfo
+	rivals   []framework.PodInfo // promised the node, of no lower priority
+	lower    []framework.PodInfo // of lower priority, who may have to leave
+	breaking []framework.PodInfo // of these, whose leaving would break a budget
+	edition  int64               // of the budgets that say so
+}
+
+// weight is what candidates are compared by.
+type weight struct {
+	highest  int32       // the highest priority among the victims
+	sum      int64       // of their priorities, each lifted above zero so that more victims always weigh more
+	earliest metav1.Time // start among the victims of the highest priority; the later, the less was lost
+}
+
+func (t *try) weigh() {
+	t.weight = weight{highest: -1 << 31, earliest: notBegun()}
+	if len(t.victims) > 0 {
+		t.highest = pod.Priority(t.victims[0])
+	}
+	for _, v := range t.victims {
+		t.sum += int64(pod.Priority(v)) + 1<<31
+		if s := started(v); pod.Priority(v) == t.highest && s.Before(&t.earliest) {
+			t.earliest = s
+		}
+	}
+}
+
+// least orders candidates: the least harm first.
+func least(a, b *try) int {
+	return cmp.Or(
+		cmp.Compare(a.broken, b.broken),
+		cmp.Compare(a.highest, b.highest),
+		cmp.Compare(a.sum, b.sum),
+		cmp.Compare(len(a.victims), len(b.victims)),
+		b.earliest.Compare(a.earliest.Time),
+	)
+}
+
+// importance orders Pods: higher priority first, then who started first.
+func importance(a, b *v1.Pod) int {
+	if c := cmp.Compare(pod.Priority(b), pod.Priority(a)); c != 0 {
+		return c
+	}
+	if c := started(a).Compare(started(b).Time); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.UID, b.UID)
+}
+
+// started is when a Pod began to run; one that has not counts as starting last.
+func started(p *v1.Pod) metav1.Time {
+	if p.Status.StartTime != nil {
+		return *p.Status.StartTime
+	}
+	return notBegun()
+}
+
+func notBegun() metav1.Time { return metav1.Unix(1<<60, 0) }
