@@ -45,15 +45,32 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 	return s
 }
 
+// asOften is how often a set-up is played that does not come about: who of several equals comes first is chance, and such a run is void, not failed.
+const asOften = 3
+
+// played plays the set-up in a world until it comes about; the caller closes the world, which is nil with an error.
+func played(ctx context.Context, o Options, f Fixture) (*World, error) {
+	for n := 1; ; n++ {
+		w, err := Open(ctx, o.Binary, o.Number, f)
+		if err != nil {
+			return nil, err
+		}
+		if err = w.Run(ctx, f.Setup); err == nil {
+			return w, nil
+		}
+		err = errors.Join(fmt.Errorf("%w\n%s", err, tail(w.Output("up"))), w.Close())
+		if n == asOften || ctx.Err() != nil || !errors.Is(err, ErrVoid) {
+			return nil, err
+		}
+	}
+}
+
 func ask(ctx context.Context, o Options, f Fixture) (s Score, err error) {
-	w, err := Open(ctx, o.Binary, o.Number, f)
+	w, err := played(ctx, o, f)
 	if err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if err := w.Run(ctx, f.Setup); err != nil {
-		return s, fmt.Errorf("%w\n%s", err, tail(w.Output("up")))
-	}
 	a, err := w.Ask(ctx)
 	if err != nil {
 		return s, err
@@ -63,17 +80,18 @@ func ask(ctx context.Context, o Options, f Fixture) (s Score, err error) {
 
 // try applies one remedy, exactly as printed, to a fresh world.
 func try(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
-	w, err := Open(ctx, o.Binary, o.Number, f)
+	if fix.Amend != nil {
+		w, err := Open(ctx, o.Binary, o.Number, f)
+		if err != nil {
+			return err
+		}
+		return errors.Join(w.startOver(ctx, fix), w.Close())
+	}
+	w, err := played(ctx, o, f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if fix.Amend != nil {
-		return w.startOver(ctx, fix)
-	}
-	if err := w.Run(ctx, f.Setup); err != nil {
-		return err
-	}
 	if fix.Config != "" {
 		var c map[string]any
 		if err := yaml.Unmarshal([]byte(fix.Config), &c); err != nil {
