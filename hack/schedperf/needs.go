@@ -17,12 +17,26 @@ const (
 	limit  = 39
 )
 
-// drivers lets every node say how many volumes it takes.
+// drivers lets every node say how many volumes of the driver it takes.
 func drivers(ctx context.Context, b *bed, nodes int) error {
+	return csiNodes(ctx, b, nodes, func(*storagev1.CSINode) {})
+}
+
+// tookOver lets every node say so of the driver that took an in-tree plugin over.
+func tookOver(ctx context.Context, b *bed, nodes int) error {
+	return csiNodes(ctx, b, nodes, func(n *storagev1.CSINode) {
+		n.Annotations = map[string]string{v1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs"}
+		n.Spec.Drivers[0].Name = "ebs.csi.aws.com"
+	})
+}
+
+func csiNodes(ctx context.Context, b *bed, nodes int, change func(*storagev1.CSINode)) error {
 	return b.each(ctx, nodes, func(i int) error {
-		_, err := b.client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}, Spec: storagev1.CSINodeSpec{
+		n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}, Spec: storagev1.CSINodeSpec{
 			Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: nodeName(i), Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(limit))}}},
-		}}, metav1.CreateOptions{})
+		}}
+		change(n)
+		_, err := b.client.StorageV1().CSINodes().Create(ctx, n, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -62,11 +76,20 @@ func deviceClaim(ctx context.Context, b *bed, name string) error {
 
 // volume makes a volume of a CSI driver and a claim bound to it.
 func volume(ctx context.Context, b *bed, name string) error {
+	return bound(ctx, b, name, v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}})
+}
+
+// inTree makes a volume of an in-tree plugin and a claim bound to it.
+func inTree(ctx context.Context, b *bed, name string) error {
+	return bound(ctx, b, name, v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-" + name}})
+}
+
+func bound(ctx context.Context, b *bed, name string, source v1.PersistentVolumeSource) error {
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	none := ""
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bound-by-controller": "true"}}, Spec: v1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}, ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "sched-1", Name: name},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
+		PersistentVolumeSource: source,
 	}}
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
 		VolumeName: name, StorageClassName: &none, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},

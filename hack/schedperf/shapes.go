@@ -95,6 +95,13 @@ var (
 	}
 )
 
+const claims = "claims are objects of the API"
+
+// mounting mounts the claim of the Pod's name.
+func mounting(p *v1.Pod, _ int) {
+	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
+}
+
 // shapes are named as in scheduler_perf.
 var shapes = []shape{
 	{name: "SchedulingBasic", init: per(0.2), measured: per(2)},
@@ -117,9 +124,9 @@ var shapes = []shape{
 	{name: "SchedulingWhileGated", init: per(2), waiting: true, initPod: func(p *v1.Pod, _ int) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/hold"}}
 	}, measured: per(2)},
-	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), apiOnly: "claims are objects of the API", before: drivers, setup: volume, pod: func(p *v1.Pod, i, _ int) {
-		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
-	}},
+	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), apiOnly: claims, before: drivers, setup: volume, pod: any3(mounting)},
+	{name: "SchedulingCSIPVsWithoutLimits", init: per(0.2), measured: per(0.4), apiOnly: claims, setup: volume, pod: any3(mounting)},
+	{name: "SchedulingMigratedInTreePVs", init: per(0.2), measured: per(0.4), apiOnly: claims, before: tookOver, setup: inTree, pod: any3(mounting)},
 	{name: "SchedulingWithResourceClaim", measured: per(0.4), apiOnly: "devices are objects of the API", before: devices, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "device", ResourceClaimName: &p.Name}}
 		p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "device"}}

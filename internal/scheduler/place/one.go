@@ -81,7 +81,7 @@ func One(ctx context.Context, in In) *Ruling {
 	if in.Boards == nil {
 		in.Boards = &Boards{}
 	}
-	in.State.Write(worldKey, worldNote{in.World})
+	in.State.Write(worldKey, worldNote{in.World, in.Nominated != nil})
 	c := &cycle{In: in, ctx: ctx}
 	c.ruling = &Ruling{Pod: in.Pod, State: in.State, Rejectors: sets.Set[string]{}, Pending: sets.Set[string]{},
 		outcome: outcome{ctx: ctx, world: in.World, judges: in.Judges, no: in.Boards.no[:0]}}

@@ -90,10 +90,20 @@ func (s *State) GetPlacementCycleState() framework.PlacementCycleState { return 
 // worldKey is where One leaves the snapshot for judges that need more than the node before them.
 const worldKey framework.StateKey = "place/world"
 
-type worldNote struct{ *snapshot.Snapshot }
+type worldNote struct {
+	*snapshot.Snapshot
+	promises bool
+}
 
 // Clone shares the snapshot, which never changes.
 func (w worldNote) Clone() framework.StateData { return w }
+
+// Promises tells whether nodes may be judged with Pods on them that are only promised to come: with more than the snapshot shows.
+func Promises(s framework.CycleState) bool {
+	v, err := s.Read(worldKey)
+	w, ok := v.(worldNote)
+	return err == nil && ok && w.promises
+}
 
 // WorldOf gives the snapshot a cycle is about; nil when the state is not of a cycle begun by One.
 func WorldOf(s framework.CycleState) *snapshot.Snapshot {

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/changes"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
 )
@@ -49,10 +51,12 @@ type pending struct {
 	claims  map[string]*v1.PersistentVolumeClaim // as assumed or written, by namespace/name
 	volumes map[string]*v1.PersistentVolume
 	changed chan struct{} // closed and made anew when a claim, volume or Pod changes
+	log     changes.Log   // of CSINodes and VolumeAttachments, by node
 }
 
 var (
 	_ storage.Facts       = (*Ledger)(nil)
+	_ changes.Source      = (*Ledger)(nil)
 	_ volumebinding.Hands = (*Ledger)(nil)
 )
 
@@ -115,10 +119,42 @@ func (l *Ledger) watch(f informers.SharedInformerFactory) error {
 			return fmt.Errorf("watching volumes: %w", err)
 		}
 	}
+	if _, err := store.CSINodes().Informer().AddEventHandler(l.noting(func(obj any) string {
+		n, _ := obj.(*storagev1.CSINode)
+		return n.GetName()
+	})); err != nil {
+		return fmt.Errorf("watching CSINodes: %w", err)
+	}
+	if _, err := store.VolumeAttachments().Informer().AddEventHandler(l.noting(func(obj any) string {
+		a, _ := obj.(*storagev1.VolumeAttachment)
+		return a.Spec.NodeName
+	})); err != nil {
+		return fmt.Errorf("watching attachments: %w", err)
+	}
 	if _, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { l.ring() }}); err != nil {
 		return fmt.Errorf("watching Pods: %w", err)
 	}
 	return nil
+}
+
+// noting notes which node an object is about whenever it changes.
+func (l *Ledger) noting(node func(obj any) string) cache.ResourceEventHandler {
+	note := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.log.Note(node(obj))
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }, DeleteFunc: note}
+}
+
+// Since lists nodes whose CSINode or attachments changed.
+func (l *Ledger) Since(clock int64) (nodes []string, now int64, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Since(clock)
 }
 
 // ring wakes all who wait for claims.
@@ -219,8 +255,7 @@ func (l *Ledger) CSINode(node string) *storagev1.CSINode {
 
 // Limited tells whether a CSINode has a limit for the driver.
 func (l *Ledger) Limited(driver string) bool {
-	nodes, err := l.csiNodes.IndexKeys(byLimit, driver)
-	return err != nil || len(nodes) > 0
+	return slices.Contains(l.csiNodes.ListIndexFuncValues(byLimit), driver)
 }
 
 // Driver finds a CSI driver; nil when there is none.

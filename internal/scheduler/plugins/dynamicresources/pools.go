@@ -7,13 +7,13 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/changes"
 )
 
 // Stock is a manager of devices that knows which nodes a change is about. With it, verdicts about a node are kept until something changes there.
 type Stock interface {
-	// Since lists the nodes whose devices, or what is taken of them, may have changed after a time, some more than once; false: any may have. now is the time to ask
-	// with next.
-	Since(clock int64) (nodes []string, now int64, known bool)
+	changes.Source // of devices, and of what is taken of them
 	// Apart tells whether no device can be reached from several nodes.
 	Apart() bool
 	// Of gives all slices of the pools that may matter to a node, and what is taken of these. Both are for reading.
@@ -26,7 +26,7 @@ type Pools struct {
 	pools  map[poolID]*pool
 	ofNode map[string]map[poolID]*pool
 	shared map[poolID]*pool
-	changes
+	changes.Log
 	all *structured.AllocatedState // handed out and still true; never changed afterwards
 }
 
@@ -105,9 +105,9 @@ func (p *Pools) change(id poolID, do func(*pool)) {
 func (p *Pools) touch(o *pool) {
 	switch node, several := o.reach(); {
 	case several:
-		p.noteAll()
+		p.NoteAll()
 	case node != "":
-		p.note(node)
+		p.Note(node)
 	}
 }
 
@@ -198,35 +198,4 @@ func (p *Pools) Of(node string) ([]*resourceapi.ResourceSlice, *structured.Alloc
 	}
 	slices.SortFunc(out, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return out, taken
-}
-
-// changes remembers for which nodes something changed, and when. Time is the number of changes.
-type changes struct {
-	clock int64
-	from  int64    // what changed until then is forgotten, or was about all nodes
-	log   []string // nodes, of the changes after from
-}
-
-// mostChanges bounds the log: who has not asked for longer is told that anything may have changed.
-const mostChanges = 1 << 14
-
-func (c *changes) note(node string) {
-	c.clock++
-	if c.log = append(c.log, node); len(c.log) > mostChanges {
-		drop := len(c.log) / 2
-		c.log, c.from = slices.Clone(c.log[drop:]), c.from+int64(drop)
-	}
-}
-
-func (c *changes) noteAll() {
-	c.clock++
-	c.from, c.log = c.clock, nil
-}
-
-// Since lists the nodes that something changed for after a time; false when it may have for any.
-func (c *changes) Since(clock int64) (nodes []string, now int64, known bool) {
-	if clock < c.from {
-		return nil, c.clock, false
-	}
-	return slices.Clone(c.log[clock-c.from:]), c.clock, true
 }

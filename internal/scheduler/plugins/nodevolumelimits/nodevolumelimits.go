@@ -1,7 +1,8 @@
 // Package nodevolumelimits refuses nodes that cannot attach as many volumes of a CSI driver as the Pod would need.
 //
 // Chapter 3, judged. The limit is what the driver says in CSINode (allocatable.count); counted are the volumes of all Pods on the node and of VolumeAttachments
-// still there, each once. Volumes of in-tree plugins count for the driver that took them over. Without a CSINode, or a limit in it, nothing is refused. Pure.
+// still there, each once. Volumes of in-tree plugins count for the driver that took them over. Without a CSINode, or a limit in it, nothing is refused.
+// Most nodes have room to spare: rooms.go keeps for each node how many volumes there are at most, and volumes are looked up only where that is near the limit. Pure.
 package nodevolumelimits
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/reason"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/changes"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
 )
@@ -32,11 +34,14 @@ const (
 type Plugin struct {
 	facts storage.Facts
 	no    *framework.Status
+	rooms rooms
 }
 
-// New makes the judge; without facts it judges nobody.
+// New makes the judge; without facts it judges nobody. Facts that are a changes.Source, of CSINodes and VolumeAttachments, spare it most lookups.
 func New(facts storage.Facts) *Plugin {
-	return &Plugin{facts: facts, no: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name)}
+	pl := &Plugin{facts: facts, no: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name), rooms: rooms{facts: facts}}
+	pl.rooms.source, _ = facts.(changes.Source)
+	return pl
 }
 
 var (
@@ -52,26 +57,32 @@ func (*Plugin) Name() string { return Name }
 
 const stateKey framework.StateKey = Name
 
-// wanted are the volumes of the Pod whose driver has a limit somewhere.
-type wanted []storage.Handle
+// note is what PreFilter found out.
+type note struct {
+	wanted map[string]int  // volumes of the Pod by driver with a limit somewhere, as many as there can be
+	tight  map[string]bool // nodes that may have too little room; nil: any may
+}
 
-// Clone shares: nothing changes them.
-func (w wanted) Clone() framework.StateData { return w }
+// Clone shares: nothing changes it.
+func (n *note) Clone() framework.StateData { return n }
 
-// PreFilter skips Pods that have nothing to attach, or nothing that any node has a limit for.
+// PreFilter skips Pods that have nothing to attach, or nothing that a node can lack room for.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	if pl.facts == nil || !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return storage.MayAttach(p, &v) }) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	all, plain := storage.Plain(pl.facts, p)
-	if !plain {
-		return nil, nil
+	note := &note{wanted: storage.Possible(pl.facts, p)}
+	if !place.Promises(state) && pl.rooms.follow(place.WorldOf(state)) { // volumes of Pods that are promised a node are not counted there
+		note.tight = pl.rooms.tight(note.wanted)
+		if len(note.tight) == 0 {
+			return nil, framework.NewStatus(framework.Skip)
+		}
 	}
-	all = slices.DeleteFunc(all, func(h storage.Handle) bool { return !pl.facts.Limited(h.Driver) })
-	if len(all) == 0 {
+	maps.DeleteFunc(note.wanted, func(driver string, _ int) bool { return !pl.facts.Limited(driver) })
+	if len(note.wanted) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	state.Write(stateKey, wanted(all))
+	state.Write(stateKey, note)
 	return nil, nil
 }
 
@@ -89,28 +100,29 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 	return nil
 }
 
-// counting is a node that knows how many volumes of its Pods may be attached without a claim.
-type counting interface{ InlineVolumes() int }
-
 // roomy tells whether a node has room even if all that is there were of the same driver, so that nothing need be looked up.
 func (pl *Plugin) roomy(state framework.CycleState, n framework.NodeInfo) bool {
 	v, err := state.Read(stateKey)
-	w, ok := v.(wanted)
-	node, counts := n.(counting)
-	if err != nil || !ok || !counts {
+	note, ok := v.(*note)
+	if err != nil || !ok {
 		return false
 	}
+	if note.tight != nil && !note.tight[n.Node().Name] {
+		return true
+	}
+	most, known := -1, false
 	csi := pl.facts.CSINode(n.Node().Name)
-	most := -1
-	for _, h := range w {
-		limit, has := storage.LimitOf(csi, h.Driver)
+	for driver, more := range note.wanted {
+		limit, has := storage.LimitOf(csi, driver)
 		if !has {
 			continue
 		}
 		if most < 0 {
-			most = len(w) + len(n.GetPVCRefCounts()) + node.InlineVolumes() + len(pl.facts.Attachments(n.Node().Name))
+			if most, known = pl.rooms.most(n); !known {
+				return false
+			}
 		}
-		if most > limit {
+		if most+more > limit {
 			return false
 		}
 	}

@@ -1,11 +1,14 @@
 package storage
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
 	csitranslation "k8s.io/csi-translation-lib"
 )
@@ -27,45 +30,24 @@ func LimitOf(n *storagev1.CSINode, driver string) (int, bool) {
 	return 0, false
 }
 
-// Plain gives the volumes that a Pod needs attached, each once, where they are the same on every node; false when a node's drivers have a say, or something cannot be looked up.
-func Plain(f Facts, p *v1.Pod) (all []Handle, ok bool) {
-	for i := range p.Spec.Volumes {
-		v := &p.Spec.Volumes[i]
-		if !MayAttach(p, v) {
-			continue
-		}
-		h, known := plain(f, p, v)
-		if !known {
-			return nil, false
-		}
-		if !slices.Contains(all, h) {
-			all = append(all, h)
-		}
+// takenOver is a node whose drivers took all in-tree plugins over.
+var takenOver = &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.MigratedPluginsAnnotationKey: strings.Join(migrated, ",")}}}
+
+// Possible counts, by driver, the volumes that a Pod may need attached on some node: never fewer than Attached gives for any node.
+func Possible(f Facts, p *v1.Pod) map[string]int {
+	all := Attached(f, p, takenOver)
+	maps.Copy(all, Attached(f, p, nil))
+	out := map[string]int{}
+	for h := range all {
+		out[h.Driver]++
 	}
-	return all, true
+	return out
 }
 
-func plain(f Facts, p *v1.Pod, v *v1.Volume) (Handle, bool) {
-	name, _ := ClaimName(p, v)
-	if name == "" {
-		return Handle{}, false
-	}
-	c, err := f.Claim(p.Namespace, name)
-	if err != nil {
-		return Handle{}, false
-	}
-	if c.Spec.VolumeName != "" {
-		pv, err := f.Volume(c.Spec.VolumeName)
-		if err != nil || pv.Spec.CSI == nil {
-			return Handle{}, false
-		}
-		return Handle{pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle}, true
-	}
-	class, err := f.Class(volume.GetPersistentVolumeClaimClass(c))
-	if err != nil || slices.Contains(migrated, class.Provisioner) {
-		return Handle{}, false
-	}
-	return Handle{class.Provisioner, "claim/" + c.Namespace + "/" + c.Name}, true
+// Anywhere tells whether a volume can follow a Pod to every node, whichever plugins drivers took over there.
+func Anywhere(v *v1.PersistentVolume) bool {
+	as, err := Translated(v, takenOver)
+	return err == nil && v.Spec.NodeAffinity == nil && as.Spec.NodeAffinity == nil
 }
 
 // MayAttach tells whether a volume of a Pod may need to be attached by a CSI driver.

@@ -89,14 +89,14 @@ func sortOut(f storage.Facts, claims []*v1.PersistentVolumeClaim) (*wishes, erro
 	return w, nil
 }
 
-// everywhere tells whether the claims can follow the Pod to any node: all are bound, to volumes of CSI drivers that no node is too far from.
+// everywhere tells whether the claims can follow the Pod to any node: all are bound, to volumes that no node is too far from.
 func (w *wishes) everywhere(f storage.Facts) bool {
 	if len(w.waiting) > 0 {
 		return false
 	}
 	for _, c := range w.bound {
 		v, err := f.Volume(c.Spec.VolumeName)
-		if err != nil || v.Spec.CSI == nil || v.Spec.NodeAffinity != nil {
+		if err != nil || !storage.Anywhere(v) {
 			return false
 		}
 	}
