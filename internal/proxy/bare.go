@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,8 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bare makes watched objects small: it drops what nobody here reads, and has equal values share their memory. A cluster has few nodes and
-// ports, and very many endpoints that name them.
+// bare makes watched objects small: it drops what nobody here reads, has equal values share their memory, and puts the rest of an object's texts into one.
+// A cluster has few nodes and ports, and very many endpoints that name them. Nothing small of an object that came is kept: it would hold the page on
+// which it was decoded among what was dropped.
 type bare struct {
 	mu      sync.Mutex
 	names   map[string]*string
@@ -40,6 +42,12 @@ func (b *bare) object(o any) (any, error) {
 		if len(c.Spec.ClusterIPs) == 1 && c.Spec.ClusterIPs[0] == c.Spec.ClusterIP {
 			c.Spec.ClusterIPs = nil
 		}
+		c.Spec.Ports = slices.Clone(o.Spec.Ports)
+		for i := range c.Spec.Ports {
+			p := &c.Spec.Ports[i]
+			p.Name, p.Protocol, p.AppProtocol = *b.name(&p.Name), v1.Protocol(*b.name((*string)(&p.Protocol))), nil
+		}
+		joined(&c.Name, &c.ResourceVersion, &c.Spec.ClusterIP)
 		c.Spec.InternalTrafficPolicy = (*v1.ServiceInternalTrafficPolicy)(b.name((*string)(c.Spec.InternalTrafficPolicy)))
 		return &c, nil
 	case *discoveryv1.EndpointSlice:
@@ -49,6 +57,7 @@ func (b *bare) object(o any) (any, error) {
 			c.Annotations = map[string]string{triggered: when}
 		}
 		c.Ports, c.Endpoints = slices.Clone(o.Ports), slices.Clone(o.Endpoints)
+		c.AddressType = discoveryv1.AddressType(*b.name((*string)(&c.AddressType)))
 		b.slice(&c)
 		return &c, nil
 	default:
@@ -91,13 +100,46 @@ func (b *bare) slice(s *discoveryv1.EndpointSlice) {
 			p.Port = b.ports[*p.Port]
 		}
 	}
+	service := s.Labels[discoveryv1.LabelServiceName]
+	texts := []*string{&s.Name, &s.ResourceVersion, &service}
+	refs, addresses := make([]v1.ObjectReference, len(s.Endpoints)), make([]string, 0, len(s.Endpoints))
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		e.NodeName, e.Hostname, e.Zone, e.DeprecatedTopology = b.name(e.NodeName), nil, nil, nil
 		e.Conditions = discoveryv1.EndpointConditions{Ready: b.bool(e.Conditions.Ready), Serving: b.bool(e.Conditions.Serving), Terminating: b.bool(e.Conditions.Terminating)}
-		if r := e.TargetRef; r != nil {
-			e.TargetRef = &v1.ObjectReference{Kind: r.Kind, Namespace: s.Namespace, Name: r.Name, UID: r.UID}
+		e.Hints = e.Hints.DeepCopy()
+		if len(e.Addresses) > 0 { // the others, if any, are the same endpoint's
+			addresses = append(addresses, e.Addresses[0])
+			e.Addresses = addresses[len(addresses)-1:]
+			texts = append(texts, &e.Addresses[0])
 		}
+		if r := e.TargetRef; r != nil {
+			refs[i] = v1.ObjectReference{Kind: *b.name(&r.Kind), Namespace: s.Namespace, Name: r.Name, UID: r.UID}
+			e.TargetRef = &refs[i]
+			texts = append(texts, &refs[i].Name, (*string)(&refs[i].UID))
+		}
+		e.Addresses = slices.Clip(e.Addresses)
+	}
+	joined(texts...)
+	if service != "" {
+		s.Labels[discoveryv1.LabelServiceName] = service
+	}
+}
+
+// joined gives texts memory of their own, one piece for all.
+func joined(texts ...*string) {
+	var b strings.Builder
+	n := 0
+	for _, t := range texts {
+		n += len(*t)
+	}
+	b.Grow(n)
+	for _, t := range texts {
+		b.WriteString(*t)
+	}
+	all := b.String()
+	for _, t := range texts {
+		*t, all = all[:len(*t)], all[len(*t):]
 	}
 }
 
@@ -107,7 +149,8 @@ func (b *bare) name(s *string) *string {
 		return nil
 	}
 	if b.names[*s] == nil {
-		b.names[*s] = new(*s)
+		own := strings.Clone(*s)
+		b.names[own] = &own
 	}
 	return b.names[*s]
 }
