@@ -324,3 +324,25 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 		t.Errorf("%d verdicts compared, devices looked up %d times", cases, looks)
 	}
 }
+
+// Devices that another scheduler's claim got between verdict and Reserve are not given away again, and the node is asked anew.
+func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
+	y := newYard()
+	y.world.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}})
+	y.setSlice("n0", slice("n0", "gpu-0"))
+	y.classes["gpu"] = class("gpu")
+	y.setClaim(claim("a", exactly("gpu", 1)))
+	pl := dynamicresources.New(nil, knowing{plain{y}, y.pools}, nil)
+	in := place.In{Pod: using("a"), World: y.world.Freeze(), Judges: place.NewJudges("test", place.Seat{Plugin: pl}), State: place.NewState()}
+	if r := place.One(t.Context(), in); r.Winner != "n0" {
+		t.Fatal(r.Message())
+	}
+	y.setClaim(holding(claim("b", exactly("gpu", 1)), "n0", "gpu-0"))
+	if s := pl.Reserve(t.Context(), in.State, in.Pod, "n0"); s.IsSuccess() || len(y.given) > 0 {
+		t.Errorf("%v, given %v", s, y.given)
+	}
+	in.State = place.NewState()
+	if r := place.One(t.Context(), in); r.Fits() {
+		t.Error("the node is still said to have devices")
+	}
+}
