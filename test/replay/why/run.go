@@ -59,7 +59,7 @@ func played(ctx context.Context, o Options, f Fixture) (*World, error) {
 			return w, nil
 		}
 		err = errors.Join(fmt.Errorf("%w\n%s", err, tail(w.Output("up"))), w.Close())
-		if n == asOften || ctx.Err() != nil || !errors.Is(err, ErrVoid) {
+		if n == asOften || ctx.Err() != nil || !errors.Is(err, ErrVoid) || errors.Is(err, errUnplayed) {
 			return nil, err
 		}
 	}

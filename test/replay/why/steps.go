@@ -14,6 +14,9 @@ import (
 // ErrVoid says that a fixture's own set-up did not come about, so nothing was judged.
 var ErrVoid = errors.New("the set-up did not come about")
 
+// errUnplayed says that playing it again would not help.
+var errUnplayed = errors.New("is not played here")
+
 // Run performs steps in order.
 func (w *World) Run(ctx context.Context, steps []Step) error {
 	for i, s := range steps {
@@ -81,7 +84,7 @@ func (w *World) step(ctx context.Context, s Step) error {
 	case "port-forward":
 		return w.portForward(ctx, s.Object, s.Port, fmt.Sprint(s.Expect))
 	}
-	return fmt.Errorf("%w: step %q is not played here", ErrVoid, s.Do)
+	return fmt.Errorf("%w: step %q %w", ErrVoid, s.Do, errUnplayed)
 }
 
 func first(a, b string) string {
