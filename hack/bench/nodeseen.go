@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -68,22 +69,53 @@ type sightings struct {
 }
 
 func (c *cluster) watching(ctx context.Context) (*sightings, error) {
-	w, err := c.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
 	l := &sightings{news: make(chan struct{})}
 	for i := range l.when {
 		l.when[i] = map[string]time.Time{}
 	}
+	pods := c.client.CoreV1().Pods("default")
+	w, err := pods.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
 	go func() {
-		for e := range w.ResultChan() {
-			if p, ok := e.Object.(*v1.Pod); ok {
-				l.note(p, e.Type == watch.Deleted, time.Now())
+		for ctx.Err() == nil {
+			for e := range w.ResultChan() {
+				if p, ok := e.Object.(*v1.Pod); ok {
+					l.note(p, e.Type == watch.Deleted, time.Now())
+				}
+			}
+			// The server ends a watch that it finds too slow: what happened meanwhile is seen late.
+			fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
+			var list *v1.PodList
+			if list, err = pods.List(ctx, metav1.ListOptions{}); err == nil {
+				l.missed(list.Items, time.Now())
+				w, err = pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+			}
+			if err != nil {
+				return // nobody waits for ever for what it would have brought
 			}
 		}
 	}()
 	return l, nil
+}
+
+// missed notes what a list shows after a watch was ended: Pods it does not have are gone.
+func (l *sightings) missed(pods []v1.Pod, now time.Time) {
+	there := map[string]bool{}
+	for i := range pods {
+		there[pods[i].Name] = true
+		l.note(&pods[i], false, now)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name := range l.when[running] {
+		if _, known := l.when[gone][name]; !known && !there[name] {
+			l.when[gone][name] = now
+		}
+	}
+	close(l.news)
+	l.news = make(chan struct{})
 }
 
 func (l *sightings) note(p *v1.Pod, removed bool, now time.Time) {

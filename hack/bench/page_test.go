@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/trace"
 )
@@ -101,5 +104,23 @@ func TestStages(t *testing.T) {
 	}
 	if _, err := endStages(l, at(0), at(1)); err == nil {
 		t.Error("a Pod that has not ended has stages of its end")
+	}
+}
+
+// After a watch that was ended a list tells what it would have brought.
+func TestSightingsSurviveTheEndOfAWatch(t *testing.T) {
+	l := &sightings{news: make(chan struct{}), when: [3]map[string]time.Time{{}, {}, {}}}
+	pod := func(name string) v1.Pod {
+		return v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+	}
+	begun := time.Now()
+	a := pod("a")
+	l.note(&a, false, begun)
+	l.missed([]v1.Pod{pod("b")}, begun.Add(time.Second))
+	if at := l.at("a", gone); !at.Equal(begun.Add(time.Second)) || !l.at("a", running).Equal(begun) {
+		t.Errorf("a ran at %s and was gone at %s", l.at("a", running), at)
+	}
+	if l.at("b", running).IsZero() || !l.at("b", gone).IsZero() {
+		t.Error("b, which is there and runs, was not seen so")
 	}
 }
