@@ -141,7 +141,7 @@ func (b *builder) makeGeneric() error {
 // chain is the library's chain; innermost, the client's name is kept for facts about writes of Pods and the events of watches leave together, outermost,
 // writes are followed for those who ask.
 func (b *builder) chain(h http.Handler, c *genericapiserver.Config) http.Handler {
-	return b.desk.Listen(genericapiserver.DefaultBuildHandlerChain(b.gather(rememberAgent(h)), c))
+	return b.desk.Listen(genericapiserver.DefaultBuildHandlerChain(b.gather(rememberAgent(b.spareKeys(h))), c))
 }
 
 // address settles under which address clients are told to come.

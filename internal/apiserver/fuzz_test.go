@@ -125,6 +125,7 @@ func FuzzWrites(f *testing.F) {
 	for seed := range uint64(600) {
 		f.Add(seed)
 	}
+	f.Add(uint64(738)) // a strategic patch with a list where a merge key belongs
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		shot.prepare(t)
 		g := &gun{rand.New(rand.NewPCG(seed, 1))}
