@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 // named is how many Pods an explanation names.
@@ -30,7 +31,7 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 	if i := s.crowded(node); i >= 0 {
 		t := &s.own.GetRequiredAntiAffinityTerms()[i]
 		d := domain{t.TopologyKey, node.Labels[t.TopologyKey]}
-		who := pl.in(state, d, func(other framework.PodInfo) bool { return pl.matches(t, other.GetPod()) })
+		who := s.in(state, d, func(other framework.PodInfo) bool { return pl.matches(t, other.GetPod()) })
 		return place.Why{Code: reason.PodMinded, Detail: fmt.Sprintf("%s=%s has %s, which the Pod's anti-affinity (%s) keeps away from", d.key, d.value, who, text(t)),
 			Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or make the term preferred", who, d.key)}
 	}
@@ -38,7 +39,7 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 	if d == (domain{}) {
 		return place.Why{}
 	}
-	who := pl.in(state, d, func(other framework.PodInfo) bool {
+	who := s.in(state, d, func(other framework.PodInfo) bool {
 		for _, t := range other.GetRequiredAntiAffinityTerms() {
 			if t.TopologyKey == d.key && pl.matches(&t, p) {
 				return true
@@ -65,17 +66,14 @@ func (s *standing) whyLonely(i int, node *v1.Node) place.Why {
 }
 
 // in names the Pods of a domain that are meant.
-func (pl *Plugin) in(state framework.CycleState, d domain, meant func(framework.PodInfo) bool) string {
+func (s *standing) in(state framework.CycleState, d domain, meant func(framework.PodInfo) bool) string {
 	world := place.WorldOf(state)
 	if world == nil {
 		return "a Pod"
 	}
 	var names []string
 	more := 0
-	for _, n := range world.All() {
-		if value, ok := n.Node().Labels[d.key]; !ok || value != d.value {
-			continue
-		}
+	for _, n := range s.of(world, d) {
 		for _, other := range n.GetPods() {
 			switch {
 			case !meant(other):
@@ -95,6 +93,23 @@ func (pl *Plugin) in(state framework.CycleState, d domain, meant func(framework.
 		return "Pod " + names[0]
 	}
 	return "Pods " + strings.Join(names, ", ")
+}
+
+// of lists the nodes of a domain. All domains of a key are found at once, as many nodes are explained one after the other.
+func (s *standing) of(world *snapshot.Snapshot, d domain) []framework.NodeInfo {
+	if s.nodes[d.key] == nil {
+		byValue := map[string][]framework.NodeInfo{}
+		for _, n := range world.All() {
+			if value, ok := n.Node().Labels[d.key]; ok {
+				byValue[value] = append(byValue[value], n)
+			}
+		}
+		if s.nodes == nil {
+			s.nodes = map[string]map[string][]framework.NodeInfo{}
+		}
+		s.nodes[d.key] = byValue
+	}
+	return s.nodes[d.key][d.value]
 }
 
 func text(t *framework.AffinityTerm) string {

@@ -17,6 +17,8 @@ type standing struct {
 	wanted   counts // Pods that all of the Pod's required affinity terms mean
 	unwanted counts // Pods that a required anti-affinity term of the Pod means
 	unwilled counts // required anti-affinity terms of others that mean the Pod
+
+	nodes map[string]map[string][]framework.NodeInfo // by key and value: those of domains that were explained
 }
 
 // Clone copies the counts.
