@@ -136,6 +136,7 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 	}
 	s.meter.ruled(journal.Took(time.Since(a.began)))
 	s.meter.asked.count(a.profile.Judges, a.ruling)
+	s.meter.asked.kept(a.profile.Name, s.memory.Counts())
 	a.fact = a.ruling.Fact()
 	a.fact.Attempt, a.fact.Points, a.fact.Took = a.Attempts, a.points, journal.Took(time.Since(a.began))
 	record()

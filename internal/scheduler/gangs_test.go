@@ -7,12 +7,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/component-base/metrics"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"pgregory.net/rapid"
 
@@ -208,9 +210,12 @@ func TestTheGateNeedsAnAPIThatServesPodGroups(t *testing.T) {
 
 func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 	t.Parallel()
-	c := withGangs(t, nil, aNode("n1", "2"), aNode("n2", "2"), aGang("train", 3))
+	r := metrics.NewKubeRegistry()
+	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "low", Namespace: "default"},
+		Spec: policy.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "low"}}}}
+	c := withGangs(t, func(o *Options) { o.Metrics = r }, aNode("n1", "2"), aNode("n2", "2"), aGang("train", 3), budget)
 	for i := range 4 {
-		c.create(aPod(fmt.Sprintf("low-%d", i), "1"))
+		c.create(aPod(fmt.Sprintf("low-%d", i), "1", func(p *v1.Pod) { p.Labels = map[string]string{"app": "low"} }))
 	}
 	for i := range 4 {
 		c.bound(fmt.Sprintf("low-%d", i))
@@ -228,6 +233,24 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 	}
 	if n := len(left.Items); n != 4 {
 		t.Errorf("%d Pods are left, want the gang and one other", n)
+	}
+	want := map[string]float64{
+		"scheduler_workload_preemption_attempts_total/Success": 1, "scheduler_workload_preemption_victims": 1, "scheduler_preemption_workload_disruptions": 1,
+		"scheduler_preemption_pdb_violations_total/podgroup": 3, "scheduler_preemption_evaluation_duration_seconds": 1, "scheduler_preemption_execution_duration_seconds": 1,
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // the last victim's end is told after it
+		got, short := gather(t, r), ""
+		for k, least := range want {
+			if got[k] < least {
+				short += fmt.Sprintf(" %s is %v, want %v;", k, got[k], least)
+			}
+		}
+		if short == "" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(short)
+		}
 	}
 }
 

@@ -81,7 +81,6 @@ func (s *Scheduler) preempting(preemptor *v1.Pod, node string, victims []*v1.Pod
 		f.Victims = append(f.Victims, pod.Key(v))
 	}
 	s.Journal.Put(ref(preemptor), f)
-	s.meter.preempted(len(victims))
 }
 
 // preempted writes down why a Pod had to leave.

@@ -41,10 +41,8 @@ type durations struct {
 	tries     *metrics.Histogram
 }
 
-// clusterMeter is what is known of the cluster, and what was done to it.
+// clusterMeter is what is known of the cluster.
 type clusterMeter struct {
-	victims       *metrics.Histogram
-	preempts      *metrics.Counter
 	cache         *metrics.GaugeVec
 	unschedulable *metrics.GaugeVec
 	percent       *metrics.GaugeVec
@@ -71,19 +69,17 @@ func newMeter(r metrics.KubeRegistry, workloads bool) *meter {
 			tries:     metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "pod_scheduling_attempts", Help: "Attempts until a Pod was scheduled.", Buckets: metrics.ExponentialBuckets(1, 2, 5), StabilityLevel: metrics.STABLE}),
 		},
 		cluster: clusterMeter{
-			victims:       metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "preemption_victims", Help: "Number of victims of a preemption.", Buckets: metrics.ExponentialBuckets(1, 2, 7), StabilityLevel: metrics.STABLE}),
-			preempts:      metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "preemption_attempts_total", Help: "Preemptions in the cluster.", StabilityLevel: metrics.STABLE}),
 			cache:         gauge("cache_size", "Nodes, Pods and assumed Pods the scheduler knows.", metrics.ALPHA, "type"),
 			unschedulable: gauge("unschedulable_pods", "Unschedulable Pods by the plugin that refused them.", metrics.BETA, "plugin", "profile"),
 			percent:       gantryGauge("percentage_of_nodes_to_score", "Percentage of nodes looked for in force; 0 is the adaptive sample of kube-scheduler.", "profile"),
 			lastEvent:     gantryGauge("informer_last_event_timestamp_seconds", "When the informer last told of a change: how fresh the scheduler's view is.", "resource"),
 		},
 	}
-	m.work = newWorkMeter(r)
+	m.work = newWorkMeter(r, workloads)
 	m.asked = newAskedMeter(r)
 	m.group = newGroupMeter(r, workloads)
 	r.MustRegister(m.waiting, m.incoming, m.attempts, m.points, m.took.attempt, m.took.algorithm, m.took.sli, m.took.permit, m.took.plugin, m.took.tries,
-		m.cluster.victims, m.cluster.preempts, m.cluster.cache, m.cluster.unschedulable, m.cluster.percent, m.cluster.lastEvent)
+		m.cluster.cache, m.cluster.unschedulable, m.cluster.percent, m.cluster.lastEvent)
 	return m
 }
 
@@ -192,9 +188,4 @@ func (m *meter) placed(a *attempt) {
 	if a.Flushed {
 		m.work.flushed.Inc()
 	}
-}
-
-func (m *meter) preempted(victims int) {
-	m.cluster.preempts.Inc()
-	m.cluster.victims.Observe(float64(victims))
 }

@@ -10,6 +10,8 @@ import (
 // askedMeter counts which plugins took part in rulings: once for each attempt and point, however many nodes there are. The counters of a profile are looked up once.
 type askedMeter struct {
 	total *metrics.CounterVec
+	batch *metrics.CounterVec
+	known place.MemoryCounts
 	of    map[*place.Judges]*askedSeats
 }
 
@@ -23,7 +25,8 @@ type askedSeat struct {
 func newAskedMeter(r metrics.KubeRegistry) askedMeter {
 	m := askedMeter{of: map[*place.Judges]*askedSeats{}, total: metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total",
 		Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.", StabilityLevel: metrics.BETA}, []string{"plugin", "extension_point", "profile"})}
-	r.MustRegister(m.total)
+	m.batch = alphaCounter("batch_attempts_total", "Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new, hint_not_used when they do not suffice.", "profile", "result")
+	r.MustRegister(m.total, m.batch)
 	return m
 }
 
@@ -71,4 +74,21 @@ func (m askedMeter) count(j *place.Judges, r *place.Ruling) {
 		inc(s.preScore, noScore)
 		inc(s.score, noScore)
 	}
+}
+
+// kept counts how a ruling used the verdicts that are kept.
+func (m *askedMeter) kept(profile string, now place.MemoryCounts) {
+	was := m.known
+	if m.known = now; now.Known < was.Known || now.New < was.New || now.Plain < was.Plain {
+		was = place.MemoryCounts{} // another memory, after a ruling that broke
+	}
+	result := "no_hint"
+	switch {
+	case now.Known == was.Known:
+	case now.Plain > was.Plain:
+		result = "hint_not_used"
+	default:
+		result = "hint_used"
+	}
+	m.batch.WithLabelValues(profile, result).Inc()
 }

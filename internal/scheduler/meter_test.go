@@ -21,7 +21,10 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		"scheduler_schedule_attempts_total/scheduled":     1,
 		"scheduler_schedule_attempts_total/unschedulable": 1,
 		"scheduler_pending_pods/unschedulable":            1,
-		"scheduler_queue_incoming_pods_total/PodAdd":      2,
+		"scheduler_preemption_attempts_total":             1, // in vain
+
+		"scheduler_async_api_call_execution_total/pod_status_patch": 1,
+		"scheduler_queue_incoming_pods_total/PodAdd":                2,
 	}
 	var got map[string]float64
 	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -35,6 +38,12 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		}
 	}
 	for k, v := range want {
+		if got[k] != v {
+			t.Errorf("%s is %v, want %v", k, got[k], v)
+		}
+	}
+	for k, v := range map[string]float64{"scheduler_batch_attempts_total/no_hint": 1, "scheduler_batch_attempts_total/hint_used": 1, "scheduler_async_api_call_execution_total/pod_binding": 1,
+		"scheduler_async_api_call_execution_total/pod_status_patch": 1, "scheduler_async_api_call_execution_duration_seconds": 2, "scheduler_pending_async_api_calls/pod_binding": 0} {
 		if got[k] != v {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
@@ -104,6 +113,9 @@ func gather(t *testing.T, r metrics.KubeRegistry) map[string]float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			out[f.GetName()] += float64(m.GetHistogram().GetSampleCount())
+			if len(m.GetLabel()) == 0 {
+				out[f.GetName()] += m.GetCounter().GetValue()
+			}
 			for _, l := range m.GetLabel() {
 				out[f.GetName()+"/"+l.GetValue()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}

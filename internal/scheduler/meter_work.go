@@ -24,24 +24,20 @@ type workMeter struct {
 	inflight   *metrics.GaugeVec
 	flushed    *metrics.Counter
 	hints      *metrics.HistogramVec
-	evictions  *metrics.HistogramVec
-	evicted    *metrics.CounterVec
+	hunts      huntMeter
+	calls      callMeter
 }
 
-func newWorkMeter(r metrics.KubeRegistry) workMeter {
-	alphaCounter := func(name, help string, labels ...string) *metrics.CounterVec {
-		return metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
-	}
+func newWorkMeter(r metrics.KubeRegistry, workloads bool) workMeter {
 	w := workMeter{
 		goroutines: gauge("goroutines", "Running goroutines by the work they do: binding, preemption.", metrics.BETA, "operation"),
 		events:     histogram("event_handling_duration_seconds", "Time to take in a change of an object, waking Pods included.", metrics.ExponentialBuckets(0.0001, 2, 12), "event"),
 		inflight:   gauge("inflight_events", "Events kept for Pods that are being scheduled, by kind; PodPopped are those Pods.", metrics.ALPHA, "event"),
 		flushed:    metrics.NewCounter(&metrics.CounterOpts{Subsystem: subsystem, Name: "pod_scheduled_after_flush_total", Help: "Pods scheduled after the flush of the unschedulable ones, not an event, had woken them: an event that should have is missing.", StabilityLevel: metrics.ALPHA}),
 		hints:      histogram("queueing_hint_execution_duration_seconds", "Duration of a plugin's judgement whether an event helps a Pod.", metrics.ExponentialBuckets(0.00001, 1.5, 20), "plugin", "event", "hint"),
-		evictions:  histogram("preemption_goroutines_duration_seconds", "Time to make the victims of a preemption leave.", metrics.ExponentialBuckets(0.01, 2, 20), "result"),
-		evicted:    alphaCounter("preemption_goroutines_execution_total", "Preemptions carried out beside the cycles.", "result"),
 	}
-	r.MustRegister(w.goroutines, w.events, w.inflight, w.flushed, w.hints, w.evictions, w.evicted)
+	r.MustRegister(w.goroutines, w.events, w.inflight, w.flushed, w.hints)
+	w.hunts, w.calls = newHuntMeter(r, workloads), newCallMeter(r)
 	return w
 }
 
@@ -83,16 +79,6 @@ func (m *meter) timed(hints []queue.Hint) []queue.Hint {
 		}
 	}
 	return out
-}
-
-// evicted is called when the victims of a preemption have been made to leave, or could not be.
-func (m *meter) evicted(err error, took time.Duration) {
-	result := "success"
-	if err != nil {
-		result = "error"
-	}
-	m.work.evicted.WithLabelValues(result).Inc()
-	m.work.evictions.WithLabelValues(result).Observe(took.Seconds())
 }
 
 // span is called when a point, or a plugin at a point, was asked about a Pod, or when a Pod's wait at Permit ended.

@@ -93,7 +93,7 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 		t.Errorf("high is on %s, want n1", got)
 	}
 	got := gather(t, r)
-	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success", "scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims"} {
+	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success", "scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims", "scheduler_preemption_attempts_total"} {
 		if got[k] != 1 {
 			t.Errorf("%s is %v, want 1", k, got[k])
 		}

@@ -169,6 +169,7 @@ func New(o Options) (*Scheduler, error) {
 		s.shadow = newShadow(o.Metrics)
 	}
 	s.statuses = bind.NewStatuses(o.Client, s.latest)
+	s.statuses.Calls = s.meter.work.calls.told()
 	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
 	if err := s.makeProfiles(); err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func (s *Scheduler) makeProfiles() error {
 		Parallel:  glue.Parallelizer{Workers: int(*s.Config.Parallelism)},
 		Nominator: nominator{s}, Activator: activator{s},
 		SelectorOf: newOwners(s.Informers).selectorOf,
-		Told:       glue.Told{Parked: s.parked, Preempting: s.preempting, Preempted: s.preempted, Evicted: s.meter.evicted, Took: s.meter.span, Go: s.beside("preemption")},
+		Told:       glue.Told{Parked: s.parked, Preempting: s.preempting, Preempted: s.preempted, Searched: s.meter.work.hunts.searched, Evicted: s.meter.evicted, Calls: s.meter.work.calls.told(), Took: s.meter.span, Go: s.beside("preemption")},
 	}
 	if s.shadow != nil {
 		deps.Told.Doubted = s.shadow.doubted(s.Journal)

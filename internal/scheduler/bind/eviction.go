@@ -23,6 +23,7 @@ import (
 // eviction is a preemption decided and to be carried out.
 type eviction struct {
 	preemptor *v1.Pod
+	group     bool // the preemptor is one Pod of a PodGroup
 	node      string
 	victims   []*v1.Pod
 	stories   []journal.Preempted // one per victim
@@ -52,7 +53,7 @@ func (p *preemption) carryOut(ctx context.Context, job eviction) {
 		p.under.asked(job.preemptor.UID, time.Now())
 	}
 	if told := p.handle.Told().Evicted; told != nil {
-		told(err, time.Since(began))
+		told(job.group, err, time.Since(began))
 	}
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Preemption failed; the pod is tried again", "preemptor", klog.KObj(job.preemptor), "node", job.node)

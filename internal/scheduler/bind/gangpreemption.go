@@ -22,7 +22,9 @@ import (
 var _ glue.GangPostFilter = (*preemption)(nil)
 
 // PostFilterGang searches for Pods whose leaving gives a group room, nominates its Pods and makes the victims leave beside the next cycles.
-func (p *preemption) PostFilterGang(ctx context.Context, g glue.Gang) (map[types.UID]string, *framework.Status) {
+func (p *preemption) PostFilterGang(ctx context.Context, g glue.Gang) (_ map[types.UID]string, status *framework.Status) {
+	hunt := glue.Hunt{Group: true}
+	defer p.searched(time.Now(), &hunt, &status)
 	refuse := func(why string) (map[types.UID]string, *framework.Status) {
 		return nil, framework.NewStatus(framework.Unschedulable, "pod group preemption: "+why)
 	}
@@ -42,6 +44,7 @@ func (p *preemption) PostFilterGang(ctx context.Context, g glue.Gang) (map[types
 	case len(choice.Victims) == 0:
 		return refuse(preempt.NoGroupVictims)
 	}
+	hunt.Victims, hunt.Units, hunt.Broken = len(choice.Victims), choice.Units, choice.Broken
 	for _, job := range p.jobs(g, choice, in.World.Node) {
 		if told := p.handle.Told().Preempting; told != nil {
 			told(job.preemptor, job.node, job.victims)
@@ -89,7 +92,7 @@ func (p *preemption) jobs(g glue.Gang, c preempt.GroupChoice, node func(string) 
 		n, ok := c.On[m.UID]
 		if _, have := at[n]; ok && !have {
 			at[n] = len(out)
-			out = append(out, eviction{preemptor: m, node: n, lower: preempt.Lower(m, p.handle.NominatedPodsForNode(n))})
+			out = append(out, eviction{preemptor: m, group: true, node: n, lower: preempt.Lower(m, p.handle.NominatedPodsForNode(n))})
 		}
 	}
 	for _, v := range c.Victims {

@@ -63,7 +63,9 @@ func (*preemption) EventsToRegister(context.Context) ([]framework.ClusterEventWi
 }
 
 // PostFilter searches and, when it finds a node, nominates it and makes its victims leave beside the next cycles.
-func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod, refused framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
+func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod, refused framework.NodeToStatusReader) (_ *framework.PostFilterResult, status *framework.Status) {
+	var hunt glue.Hunt
+	defer p.searched(time.Now(), &hunt, &status)
 	budgets, err := p.budgets.List(labels.Everything())
 	if err != nil {
 		return nil, framework.AsStatus(err)
@@ -84,6 +86,7 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	case choice.Node == "":
 		return nominate(""), framework.NewStatus(framework.Unschedulable, "preemption: "+choice.Message)
 	}
+	hunt.Victims, hunt.Units, hunt.Broken = len(choice.Victims), len(choice.Victims), choice.Broken
 	job := eviction{preemptor: preemptor, node: choice.Node, victims: choice.Victims, stories: preempt.Stories(ctx, in, choice)}
 	if told := p.handle.Told().Preempting; told != nil {
 		told(preemptor, choice.Node, choice.Victims)
@@ -95,6 +98,14 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	p.under.begin(preemptor.UID, time.Now())
 	p.handle.Go(func() { p.carryOut(ctx, job) })
 	return nominate(choice.Node), nil
+}
+
+// searched tells how a search ended.
+func (p *preemption) searched(began time.Time, h *glue.Hunt, status **framework.Status) {
+	if told := p.handle.Told().Searched; told != nil {
+		h.Took, h.Code = time.Since(began), (*status).Code()
+		told(*h)
+	}
 }
 
 // search looks for victims from memory; when the scheduler doubts that, also without, and then the plain choice counts.

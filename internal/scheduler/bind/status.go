@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/scheduler/glue"
 )
 
 // Wish is what the scheduler wants to say in a Pod's status.
@@ -26,6 +29,7 @@ type Wish struct {
 type Statuses struct {
 	Client kubernetes.Interface
 	Latest func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
+	Calls  glue.Calls
 
 	mu      sync.Mutex
 	order   []types.UID
@@ -52,6 +56,7 @@ func (s *Statuses) Put(w Wish) {
 		}
 	} else {
 		s.order = append(s.order, w.Pod.UID)
+		s.Calls.Wait(glue.CallStatus, 1)
 	}
 	s.want[w.Pod.UID] = w
 	s.mu.Unlock()
@@ -64,7 +69,7 @@ func (s *Statuses) Put(w Wish) {
 // Settle forgets a Pod's wish and waits for a write under way: what was said of an earlier attempt must not arrive after the binding of this one.
 func (s *Statuses) Settle(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
-	delete(s.want, uid)
+	s.drop(uid)
 	var over chan struct{}
 	if s.writing == uid {
 		over = s.written
@@ -82,8 +87,16 @@ func (s *Statuses) Settle(ctx context.Context, uid types.UID) {
 func (s *Statuses) Silent(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.want, uid)
+	s.drop(uid)
 	return s.writing != uid
+}
+
+// drop forgets a wish; mu is held.
+func (s *Statuses) drop(uid types.UID) {
+	if _, ok := s.want[uid]; ok {
+		delete(s.want, uid)
+		s.Calls.Wait(glue.CallStatus, -1)
+	}
 }
 
 // Expect writes the node that a Pod is going to be bound to into status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A failure is
@@ -121,7 +134,7 @@ func (s *Statuses) next() (Wish, bool) {
 		uid := s.order[0]
 		s.order = s.order[1:]
 		if w, ok := s.want[uid]; ok {
-			delete(s.want, uid)
+			s.drop(uid)
 			s.writing, s.written = uid, make(chan struct{})
 			return w, true
 		}
@@ -145,10 +158,12 @@ func (s *Statuses) write(ctx context.Context, w Wish) error {
 	if err != nil || patch == nil {
 		return err
 	}
+	began := time.Now()
 	_, err = s.Client.CoreV1().Pods(now.Namespace).Patch(ctx, now.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
-		return nil
+		err = nil
 	}
+	s.Calls.End(glue.CallStatus, err, began)
 	return err
 }
 

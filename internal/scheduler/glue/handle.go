@@ -65,9 +65,47 @@ type Told struct {
 	Doubted    func(ctx context.Context, p *v1.Pod, differ []string)   // victims were searched a second time without memory, with these differences; nil: they need not be
 	Preempting func(preemptor *v1.Pod, node string, victims []*v1.Pod) // Pods are going to be made to leave
 	Preempted  func(victim *v1.Pod, why journal.Preempted)             // one of them was
-	Evicted    func(err error, took time.Duration)                     // all of them were, or not
-	Took       func(s Span)                                            // a point, or a plugin at a point, was asked
-	Go         func(work func())                                       // runs work beside the cycles and waits for it at the end; nil: work is done at once
+	Searched   func(h Hunt)                                            // a search for victims ended
+	Evicted    func(group bool, err error, took time.Duration)         // all of them were, or not, for a PodGroup or a single Pod
+	Calls      Calls
+	Took       func(s Span)      // a point, or a plugin at a point, was asked
+	Go         func(work func()) // runs work beside the cycles and waits for it at the end; nil: work is done at once
+}
+
+// Hunt is a search for victims that ended.
+type Hunt struct {
+	Group   bool           // for a PodGroup
+	Code    framework.Code // how it ended
+	Took    time.Duration
+	Victims int // Pods
+	Units   int // Pods that can only leave together count once
+	Broken  int // victims whose leaving a budget does not allow
+}
+
+// Calls is told of writes to the API that no scheduling cycle waits for. Each may be nil.
+type Calls struct {
+	Pending func(call string, n int)                         // so many more of them wait
+	Ended   func(call string, err error, took time.Duration) // one was made
+}
+
+// Kinds of such writes, as upstream's labels.
+const (
+	CallStatus  = "pod_status_patch"
+	CallBinding = "pod_binding"
+)
+
+// Wait tells that n more wait, or fewer.
+func (c Calls) Wait(call string, n int) {
+	if c.Pending != nil {
+		c.Pending(call, n)
+	}
+}
+
+// End tells that one was made.
+func (c Calls) End(call string, err error, began time.Time) {
+	if c.Ended != nil {
+		c.Ended(call, err, time.Since(began))
+	}
 }
 
 // Current is the snapshot of the cycle under way, for plugins that ask for it through the Handle.

@@ -33,6 +33,8 @@ type Group struct {
 type GroupChoice struct {
 	On      map[types.UID]string
 	Victims []*v1.Pod // the most important first
+	Units   int       // of victims: those that can only leave together count once
+	Broken  int       // victims whose leaving a budget does not allow
 	Message string
 }
 
@@ -40,6 +42,7 @@ type GroupChoice struct {
 type unit struct {
 	pods  []framework.PodInfo
 	nodes []string // where each stands
+	broke int      // of them, those whose leaving a budget does not allow
 }
 
 // SearchGroup takes all Pods of lower priority away and puts back, the most important first, as many as leave the group its room.
@@ -82,6 +85,8 @@ func SearchGroup(ctx context.Context, in Group) (GroupChoice, error) {
 			world, on = with, now
 			continue
 		}
+		c.Units++
+		c.Broken += u.broke
 		for _, p := range u.pods {
 			c.Victims = append(c.Victims, p.GetPod())
 		}
@@ -139,6 +144,9 @@ func (in Group) units() ([]unit, error) {
 		}
 		for _, p := range u.pods {
 			taken[p.GetPod().UID] = true
+			if slices.Contains(breaking, p) {
+				u.broke++
+			}
 		}
 		if may {
 			out = append(out, u)
