@@ -86,14 +86,14 @@ func (c *cluster) watching(ctx context.Context) (*sightings, error) {
 				}
 			}
 			// The server ends a watch that it finds too slow: what happened meanwhile is seen late.
-			fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
 			var list *v1.PodList
 			if list, err = pods.List(ctx, metav1.ListOptions{}); err == nil {
+				fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
 				l.missed(list.Items, time.Now())
 				w, err = pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 			}
 			if err != nil {
-				return // nobody waits for ever for what it would have brought
+				return // the instance is gone, or nobody waits for ever for what it would have brought
 			}
 		}
 	}()
