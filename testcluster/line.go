@@ -35,7 +35,9 @@ func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server = nil
-	w.end()
+	if w.end != nil {
+		w.end()
+	}
 }
 
 func (w *wire) now() (*apiserver.Server, context.Context) {

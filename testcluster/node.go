@@ -109,15 +109,15 @@ func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, hands *cri.Cl
 
 // waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods can be created.
 func (c *Cluster) waitNodes() error {
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for name, n := range c.nodes {
 		select {
 		case <-n.report.Ready():
 		case <-deadline:
-			return fmt.Errorf("node %s was not Ready within 30 s", name)
+			return fmt.Errorf("node %s was not Ready within %s", name, patience)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return c.until(ctx, "the default service account", func() (bool, error) {
 		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
