@@ -53,7 +53,6 @@ var unfuzzed = []string{
 	"authentication.k8s.io/v1/SelfSubjectReview", "authentication.k8s.io/v1/TokenReview", "authorization.k8s.io/v1/LocalSubjectAccessReview",
 	"authorization.k8s.io/v1/SelfSubjectAccessReview", "authorization.k8s.io/v1/SelfSubjectRulesReview", "authorization.k8s.io/v1/SubjectAccessReview",
 	"v1/Binding", "v1/Event", "networking.k8s.io/v1/IPAddress", "journal.gantry.dev/v1alpha1/PodJournal",
-	"certificates.k8s.io/v1/PodCertificateRequest", // holds a signature over a Pod's UID
 }
 
 var shot shooting

@@ -76,8 +76,8 @@ func TestRecords(t *testing.T) {
 		{"10-1-0-1.nowhere.pod.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"away.default.svc.cluster.local", miekg.TypeA, "A " + web + ", CNAME web.default.svc.cluster.local."},
 		{"farther.default.svc.cluster.local", miekg.TypeA, "A " + web + ", CNAME away.default.svc.cluster.local., CNAME web.default.svc.cluster.local."},
-		{"round.default.svc.cluster.local", miekg.TypeA, ""}, // a circle has an end
-		{"lost.default.svc.cluster.local", miekg.TypeA, ""},
+		{"round.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"}, // a circle has an end
+		{"lost.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"dns-version.cluster.local", miekg.TypeTXT, `TXT "1.1.0"`},
 		{"none.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"web.none.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},

@@ -60,9 +60,9 @@ func TestTheJournalIsToldWhatTookHowMuch(t *testing.T) {
 		pod  *v1.Pod
 		want string
 	}{
-		{pod("4Mi"), "takes 5.0Mi of local storage, sizeLimit of volume v is 4.0Mi"},
-		{pod("", "4Mi"), "takes 8.0Mi of local storage, the ephemeral-storage limits of its containers are 4.0Mi in all: volume v 5.0Mi, writable layers 3.0Mi, logs 7"},
-		{pod("", "2Mi", "99Mi"), "takes 3.0Mi of local storage, the ephemeral-storage limit of container a is 2.0Mi: logs 2.0Mi, writable layer 1.0Mi"},
+		{pod("4Mi"), "takes 5Mi of local storage, sizeLimit of volume v is 4Mi"},
+		{pod("", "4Mi"), "takes about 8Mi of local storage, the ephemeral-storage limits of its containers are 4Mi in all: volume v 5Mi, writable layers 3Mi, logs 7"},
+		{pod("", "2Mi", "99Mi"), "takes 3Mi of local storage, the ephemeral-storage limit of container a is 2Mi: logs 2Mi, writable layer 1Mi"},
 	} {
 		if _, got := evict.Over(tc.pod, use, time.Unix(9, 0)); got.Line() != tc.want {
 			t.Errorf("%s, want %s", got.Line(), tc.want)
