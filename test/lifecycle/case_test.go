@@ -82,7 +82,7 @@ func (l *life) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = l.client.CoreV1().Pods(l.ns).Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: &shortly}) // it may be gone
-	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})                       // in the background
+	_ = l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{})                          // in the background
 	if l.Failed() {
 		l.Log("\n" + l.h.tale())
 		log := l.log()
