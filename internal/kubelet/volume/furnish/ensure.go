@@ -148,6 +148,9 @@ func (f *Furnisher) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *sta
 	return nil
 }
 
+// late is how soon a volume is looked at again that was due and could not be brought up to date.
+const late = 30 * time.Second
+
 // remind sets the timer for the volume that grows old first.
 func (f *Furnisher) remind(pod *v1.Pod, s *state) {
 	if s.again != nil {
@@ -161,7 +164,11 @@ func (f *Furnisher) remind(pod *v1.Pod, s *state) {
 		}
 	}
 	if uid := pod.UID; !at.IsZero() {
-		s.again = time.AfterFunc(time.Until(at), func() { f.d.Changed(uid) })
+		in := time.Until(at)
+		if in <= 0 { // it keeps the time of its last success: asking at once would be asking without end
+			in = late
+		}
+		s.again = time.AfterFunc(in, func() { f.d.Changed(uid) })
 	}
 }
 

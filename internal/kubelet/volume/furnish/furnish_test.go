@@ -335,6 +335,38 @@ func TestSubPath(t *testing.T) {
 	}
 }
 
+// A volume whose time has come, and that cannot be brought up to date, is asked for now and then, not without end.
+func TestARefreshThatFailsIsTriedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, t.TempDir(), mount.Plain{}, volumetest.NewObjects())
+		p := podOf(v1.Volume{Name: "t", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
+			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}},
+		}}})
+		if _, err := n.Ensure(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		n.o.Deny = errors.New("no API server")
+		time.Sleep(2 * time.Hour) // the token has ended
+		synctest.Wait()
+		for range 3 {
+			before := len(n.asked())
+			if err := n.Refresh(t.Context(), p); err == nil {
+				t.Fatal("a token from nobody")
+			}
+			time.Sleep(29 * time.Second)
+			synctest.Wait()
+			if more := len(n.asked()) - before; more != 0 {
+				t.Errorf("asked %d times at once", more)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if more := len(n.asked()) - before; more != 1 {
+				t.Errorf("asked %d times within half a minute, want once", more)
+			}
+		}
+	})
+}
+
 func TestTokenAsksToBeRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, t.TempDir(), mount.Plain{}, volumetest.NewObjects())
