@@ -61,5 +61,9 @@ func TestEventsLetStatusesGoFirst(t *testing.T) {
 				t.Errorf("%d events written after %s, want %d after 20ms", w.n, took, i+1)
 			}
 		}
+		ahead := &v1.Event{LastTimestamp: metav1.NewTime(begun.Add(time.Hour))} // of a clock that was set back since
+		if _, err := sink.Create(ahead); err != nil || time.Since(begun) != 40*time.Millisecond {
+			t.Errorf("an event of the future was written after %s (%v), want 20ms more", time.Since(begun), err)
+		}
 	})
 }
