@@ -48,6 +48,9 @@ func (b *bare) object(o any) (any, error) {
 			p.Name, p.Protocol, p.AppProtocol = *b.name(&p.Name), v1.Protocol(*b.name((*string)(&p.Protocol))), nil
 		}
 		joined(&c.Name, &c.ResourceVersion, &c.Spec.ClusterIP)
+		for _, few := range []*string{(*string)(&c.Spec.Type), (*string)(&c.Spec.SessionAffinity), (*string)(&c.Spec.ExternalTrafficPolicy)} {
+			*few = *b.name(few)
+		}
 		c.Spec.InternalTrafficPolicy = (*v1.ServiceInternalTrafficPolicy)(b.name((*string)(c.Spec.InternalTrafficPolicy)))
 		return &c, nil
 	case *discoveryv1.EndpointSlice:
@@ -75,6 +78,21 @@ func (b *bare) meta(m metav1.ObjectMeta, label string) metav1.ObjectMeta {
 		out.Labels = map[string]string{label: v}
 	}
 	return out
+}
+
+// hints are for zones and nodes, of which there are few.
+func (b *bare) hints(h *discoveryv1.EndpointHints) *discoveryv1.EndpointHints {
+	h = h.DeepCopy()
+	if h == nil {
+		return nil
+	}
+	for i := range h.ForZones {
+		h.ForZones[i].Name = *b.name(&h.ForZones[i].Name)
+	}
+	for i := range h.ForNodes {
+		h.ForNodes[i].Name = *b.name(&h.ForNodes[i].Name)
+	}
+	return h
 }
 
 // bool is the one copy of an answer.
@@ -107,7 +125,7 @@ func (b *bare) slice(s *discoveryv1.EndpointSlice) {
 		e := &s.Endpoints[i]
 		e.NodeName, e.Hostname, e.Zone, e.DeprecatedTopology = b.name(e.NodeName), nil, nil, nil
 		e.Conditions = discoveryv1.EndpointConditions{Ready: b.bool(e.Conditions.Ready), Serving: b.bool(e.Conditions.Serving), Terminating: b.bool(e.Conditions.Terminating)}
-		e.Hints = e.Hints.DeepCopy()
+		e.Hints = b.hints(e.Hints)
 		if len(e.Addresses) > 0 { // the others, if any, are the same endpoint's
 			addresses = append(addresses, e.Addresses[0])
 			e.Addresses = addresses[len(addresses)-1:]

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -23,7 +25,7 @@ func TestBareObjectsGiveTheSameRules(t *testing.T) {
 	for _, ip := range []string{"10.1.0.1", "10.1.0.2", "10.1.0.3"} {
 		e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, NodeName: new("n1"), Zone: new("z"), Hostname: new("h"),
 			Conditions: discoveryv1.EndpointConditions{Ready: new(ip != "10.1.0.3"), Serving: new(true), Terminating: new(false)},
-			Hints:      &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z"}}}, TargetRef: &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p" + ip, UID: types.UID(ip)}})
+			Hints:      &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: strings.Clone("z")}}}, TargetRef: &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p" + ip, UID: types.UID(ip)}})
 	}
 	b := newBare()
 	small := func(o any) any {
@@ -49,6 +51,11 @@ func TestBareObjectsGiveTheSameRules(t *testing.T) {
 	}
 	if e2.Endpoints[0].NodeName != e2.Endpoints[1].NodeName || e2.Endpoints[0].Conditions.Serving != e2.Endpoints[1].Conditions.Serving {
 		t.Error("equal values have memory of their own")
+	}
+	zone := func(i int) *byte { return unsafe.StringData(e2.Endpoints[i].Hints.ForZones[0].Name) }
+	s.Spec.SessionAffinity = v1.ServiceAffinity(strings.Clone(string(s.Spec.SessionAffinity)))
+	if again := small(s).(*v1.Service); zone(0) != zone(1) || unsafe.StringData(string(again.Spec.SessionAffinity)) != unsafe.StringData(string(s2.Spec.SessionAffinity)) {
+		t.Error("equal texts have memory of their own")
 	}
 	if len(s.Annotations)+len(e.Labels)+len(s.Spec.Selector) != 4 || e.Endpoints[0].Zone == nil || e.Ports[0].AppProtocol == nil {
 		t.Error("the objects that came were changed")

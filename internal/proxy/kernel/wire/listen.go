@@ -109,8 +109,9 @@ func (l *Line) hear(ears *netlink.Conn) {
 			continue
 		}
 		if err != nil {
-			l.tellAll(ears, Heard{Lost: true, Ended: fmt.Errorf("hear of changes of rules: %w", err)}) // what came meanwhile is unknown
-			l.end(ears)
+			for _, one := range l.end(ears) {
+				one.tell(Heard{Lost: true, Ended: fmt.Errorf("hear of changes of rules: %w", err)}) // what came meanwhile is unknown
+			}
 			return
 		}
 		for _, m := range got {
@@ -127,13 +128,15 @@ func (l *Line) hear(ears *netlink.Conn) {
 	}
 }
 
-// end is the end of listening at a socket.
-func (l *Line) end(ears *netlink.Conn) {
+// end is the end of listening at a socket, unless it has been let go of already; it returns who listened. Whoever of them asks anew when told gets another socket.
+func (l *Line) end(ears *netlink.Conn) []*listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ears == ears {
-		l.close()
+	if l.ears != ears {
+		return nil
 	}
+	l.close()
+	return slices.Collect(maps.Values(l.listeners))
 }
 
 // tell tells one table, if it listens at this socket still.

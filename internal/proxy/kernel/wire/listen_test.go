@@ -103,7 +103,11 @@ func TestAnEndOfListeningIsTold(t *testing.T) {
 	defer ears.Close()
 	var told []Heard
 	line := &Line{ears: ears}
-	line.listeners = map[*Table]*listener{{Line: line, name: "t"}: {func(h Heard) { told = append(told, h) }}}
+	line.listeners = map[*Table]*listener{{Line: line, name: "t"}: {func(h Heard) {
+		if told = append(told, h); h.Ended != nil && line.ears != nil {
+			t.Error("whoever listens anew when told of the end is given the socket that ended")
+		}
+	}}}
 	line.hear(ears)
 	if len(told) != 2 || !told[0].Lost || told[0].Ended != nil || !told[1].Lost || !errors.Is(told[1].Ended, unix.EPERM) {
 		t.Errorf("told %+v", told)
