@@ -63,6 +63,7 @@ func nearby(ctx context.Context, client kubernetes.Interface, namespace string) 
 		}
 	}
 	if list, err := client.NodeV1().RuntimeClasses().List(ctx, all); err == nil {
+		a.RuntimeClasses = []string{}
 		for i := range list.Items {
 			a.RuntimeClasses = append(a.RuntimeClasses, list.Items[i].Name)
 		}

@@ -24,7 +24,7 @@ type Around struct {
 	Budgets    []*policyv1.PodDisruptionBudget
 	Policies   []*networkingv1.NetworkPolicy
 
-	RuntimeClasses []string  // names, of the whole cluster
+	RuntimeClasses []string  // names, of the whole cluster; nil: the asker may not see them
 	Webhooks       []Webhook // of admission, of the whole cluster
 }
 

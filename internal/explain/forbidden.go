@@ -62,9 +62,10 @@ func (s Subject) refused(a *Answer, message string) bool {
 // class is a class that a template names and that does not exist.
 type class struct{ kind, name, field, more string }
 
+// noClass says what can be done about a class that is not there; have are those that are, nil where the asker may not see them.
 func (s Subject) noClass(a *Answer, c class, have []string) {
 	a.Cause = fmt.Sprintf("No Pod can be made: %s %s does not exist, and the template names it (%s).", c.kind, c.name, c.field)
-	if len(have) == 0 {
+	if have != nil && len(have) == 0 {
 		a.Cause += fmt.Sprintf(" There is no %s at all.", c.kind)
 	}
 	edit := func(say, value string) {

@@ -43,7 +43,7 @@ func TestWhyObject(t *testing.T) {
 			[]string{"PriorityClass importent does not exist, and the template names it (priorityClassName)", "There is a PriorityClass important", `{"spec":{"template":{"spec":{"priorityClassName":"important","priority":null}}}}`, "default priority"}},
 		{"runtime class that is not there", Subject{Kind: "deployment", Object: refusedBy(`pods "x-" is forbidden: pod rejected: RuntimeClass "gvizor" not found`), Around: guard},
 			[]string{"RuntimeClass gvizor does not exist", "There is a RuntimeClass gvisor", `patch deployment x --type=merge -p '{"spec":{"template":{"spec":{"runtimeClassName":"gvisor"}}}}'`, `"runtimeClassName":null`}},
-		{"no runtime class at all", Subject{Kind: "deployment", Object: refusedBy(`pod rejected: RuntimeClass "gvizor" not found`)}, []string{"There is no RuntimeClass at all", "create the RuntimeClass gvizor"}},
+		{"no runtime class at all", Subject{Kind: "deployment", Object: refusedBy(`pod rejected: RuntimeClass "gvizor" not found`), Around: &Around{RuntimeClasses: []string{}}}, []string{"There is no RuntimeClass at all", "create the RuntimeClass gvizor"}},
 		{"webhook that cannot be asked", Subject{Kind: "deployment", Object: refusedBy(`Internal error occurred: failed calling webhook "pods.guard.example": failed to call webhook: Post "https://guard.infra.svc:443/x?timeout=2s": service "guard" not found`), Around: guard},
 			[]string{"webhook pods.guard.example (validatingwebhookconfiguration guard) must be asked about each (failurePolicy Fail)", `it cannot be: service "guard" not found.`, "gantry why service/guard -n infra", `"path":"/webhooks/1/failurePolicy","value":"Ignore"`, "nothing checks them then"}},
 		{"webhook that refuses", Subject{Kind: "deployment", Object: refusedBy(`admission webhook "pods.guard.example" denied the request: image must be signed`), Around: guard},
@@ -73,6 +73,12 @@ func TestWhyObject(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, s := range []Subject{{Object: refusedBy(`pod rejected: RuntimeClass "gvizor" not found`)}, {Object: refusedBy(`no PriorityClass with name importent was found`), Cluster: &Cluster{}}} {
+		s.Kind, s.Now, s.Namespace, s.Name = "deployment", t0, "shop", "x"
+		if a := WhyObject(s); !strings.Contains(a.Cause, "does not exist") || strings.Contains(a.Cause, "at all") {
+			t.Errorf("classes that the asker may not see: %s", a.Cause)
+		}
 	}
 	if a := WhyObject(Subject{}); a.Cause == "" {
 		t.Error("no answer about nothing")

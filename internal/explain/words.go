@@ -65,18 +65,20 @@ func sealed(a *Answer, in In, c container, words string) bool {
 	}
 	file := m[1]
 	dir := path.Dir(file)
-	for _, v := range c.spec.VolumeMounts {
-		if v.ReadOnly && (file == v.MountPath || strings.HasPrefix(file, strings.TrimSuffix(v.MountPath, "/")+"/")) {
-			a.Cause += fmt.Sprintf(" It cannot write %s: volume %s is mounted read-only at %s.", file, v.Name, v.MountPath)
-			a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written", v.Name), func(x *corev1.Container) {
-				for i := range x.VolumeMounts {
-					if x.VolumeMounts[i].MountPath == v.MountPath {
-						x.VolumeMounts[i].ReadOnly = false
-					}
+	if v, ok := mountOf(c, file); ok && fromAPI(in.Pod, v.Name) {
+		a.Cause += fmt.Sprintf(" It cannot write %s: volume %s at %s shows what the API server keeps, and is read-only to every container.", file, v.Name, v.MountPath)
+		a.Fixes = append(says("write elsewhere, or copy what is needed from "+v.MountPath+" to an emptyDir first"), a.Fixes...)
+		return true
+	} else if ok && v.ReadOnly {
+		a.Cause += fmt.Sprintf(" It cannot write %s: volume %s is mounted read-only at %s.", file, v.Name, v.MountPath)
+		a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written", v.Name), func(x *corev1.Container) {
+			for i := range x.VolumeMounts {
+				if x.VolumeMounts[i].MountPath == v.MountPath {
+					x.VolumeMounts[i].ReadOnly = false
 				}
-			})}, a.Fixes...)
-			return true
-		}
+			}
+		})}, a.Fixes...)
+		return true
 	}
 	s := c.spec.SecurityContext
 	if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
@@ -99,4 +101,25 @@ func sealed(a *Answer, in In, c container, words string) bool {
 	}
 	a.Fixes = append(fixes, a.Fixes...)
 	return true
+}
+
+// mountOf is the mount that a file is on: of those that hold it, the deepest.
+func mountOf(c container, file string) (on corev1.VolumeMount, ok bool) {
+	for _, v := range c.spec.VolumeMounts {
+		at := strings.TrimSuffix(v.MountPath, "/")
+		if (file == at || strings.HasPrefix(file, at+"/")) && (!ok || len(at) > len(on.MountPath)) {
+			on, ok = v, true
+		}
+	}
+	return on, ok
+}
+
+// fromAPI tells whether a volume holds objects of the API, which no container may write.
+func fromAPI(p *corev1.Pod, volume string) bool {
+	for _, v := range p.Spec.Volumes {
+		if v.Name == volume {
+			return v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
+		}
+	}
+	return false
 }

@@ -15,10 +15,12 @@ func TestWordsAboutAFileSystemThatIsSealed(t *testing.T) {
 		"touch: /lock: Read-only file system":                              {"It cannot write /lock: readOnlyRootFilesystem is set", `"readOnlyRootFilesystem":null`},
 		"open '/etc/app/x.conf': Read-only file system (os error 30)":      {"volume conf is mounted read-only at /etc/app", `"readOnly":null`},
 		"cannot write /etc/application.conf: Read-only file system at all": {"readOnlyRootFilesystem is set", `"mountPath":"/etc"`},
+		"touch: /etc/app/tls/key: Read-only file system":                   {"volume certs at /etc/app/tls shows what the API server keeps", "copy what is needed from /etc/app/tls"},
 		"read-only is what I like":                                         {"ends", "logs app"},
 	} {
 		in := base()
-		in.app().SecurityContext, in.app().VolumeMounts = &corev1.SecurityContext{ReadOnlyRootFilesystem: &sealing}, []corev1.VolumeMount{mount}
+		in.app().SecurityContext, in.app().VolumeMounts = &corev1.SecurityContext{ReadOnlyRootFilesystem: &sealing}, []corev1.VolumeMount{mount, {Name: "certs", MountPath: "/etc/app/tls"}}
+		in.Pod.Spec.Volumes = []corev1.Volume{{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}}}}
 		in.state(waiting("CrashLoopBackOff", "")).LastTerminationState.Terminated = ended0(1, "Error")
 		in.Words = map[string]string{"app": words}
 		a := Why(in)
