@@ -46,6 +46,12 @@ func (r *Ranks) Len() int { return len(r.points) }
 // Groups is the number of groups, those without rows included.
 func (r *Ranks) Groups() int { return len(r.groups) }
 
+// Bytes is what rows and groups take, roughly.
+func (r *Ranks) Bytes() int {
+	spans := (len(r.points) + span - 1) / span
+	return 8*len(r.points) + len(r.groups)*16*spans
+}
+
 // Grow makes a group without rows and gives its number.
 func (r *Ranks) Grow() int32 {
 	spans := (len(r.points) + span - 1) / span

@@ -322,3 +322,39 @@ func TestMindedPodsAreRuledByGroups(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestNodesThatDifferTooMuchAreNotPartedEachTime: where hardly two nodes look alike each of them is asked about, nothing is kept of the attempt to find groups, and the
+// next one waits.
+func TestNodesThatDifferTooMuchAreNotPartedEachTime(t *testing.T) {
+	const nodes = 300
+	w := snapshot.NewWorld()
+	put := func(racks int) {
+		for i := range nodes {
+			w.SetNode(node(fmt.Sprintf("n%d", i), "4", "8Gi", func(n *v1.Node) { n.Labels["rack"] = fmt.Sprintf("r%d", i%racks) }))
+		}
+	}
+	put(nodes / 2)
+	judges, memory, boards := defaultJudges(t), &place.Memory{}, &place.Boards{}
+	rule := func(times int) {
+		for range times {
+			p := pod("p", "10m", "")
+			p.Labels = map[string]string{"app": "web"}
+			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
+			in := place.In{Pod: p, World: w.Freeze(), Judges: judges}
+			plain := place.One(t.Context(), in)
+			in.Memory, in.Boards = memory, boards
+			for _, d := range place.Differences(plain, place.One(t.Context(), in)) {
+				t.Fatal(d)
+			}
+		}
+	}
+	rule(2)
+	if n, groups := memory.Resting(); n != 1 || groups != 0 || memory.Counts().Swept != 2 {
+		t.Errorf("%d partitions rest, with %d groups; %+v", n, groups, memory.Counts())
+	}
+	put(3)
+	rule(place.Rest)
+	if c := memory.Counts(); c.Swept != place.Rest {
+		t.Errorf("nodes that are alike now were asked one by one %d times, want %d: %+v", c.Swept, place.Rest, c)
+	}
+}

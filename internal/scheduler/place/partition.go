@@ -20,6 +20,7 @@ type partition struct {
 	generation int64   // of the snapshot that the groups are about; 0: none yet
 	version    int64   // of the columns that the groups are made by
 	used       int64
+	rests      int64 // there were too many groups: the turn from which on it is tried again
 	ranks      columns.Ranks
 	groups     []group // by number; those without rows are in free
 	free       []int32
@@ -35,8 +36,14 @@ type group struct {
 	said *framework.Status // in this ruling; nil: they pass
 }
 
-// partitions are bounded in number.
-const mostPartitions = 256
+// Partitions are bounded in number and, roughly, in the bytes that all take together.
+const (
+	mostPartitions   = 256
+	partitionsBudget = 128 << 20
+)
+
+// rest is for how many rulings it is not tried again to part a class whose rows differ too much: to find that out costs as much as asking about each of them.
+const rest = 256
 
 // parts is what a partition is made by.
 type parts struct {
@@ -58,30 +65,41 @@ func (m *Memory) partitionOf(in *In, c *class, sums []*kept) *partition {
 		if m.partitions == nil {
 			m.partitions = map[parts]*partition{}
 		}
-		m.dropPartition()
 		p = &partition{class: c, sums: sums}
 		m.partitions[by] = p
 	}
 	p.used = m.turn
-	if !p.follow(in) {
+	had := p.ranks.Groups()
+	parted := m.turn >= p.rests && p.follow(in)
+	if len(m.partitions) > mostPartitions || p.ranks.Groups() > had {
+		m.trimPartitions()
+	}
+	if !parted {
 		return nil
 	}
 	return p
 }
 
-// dropPartition drops the one not used for longest when there are too many.
-func (m *Memory) dropPartition() {
-	if len(m.partitions) < mostPartitions {
-		return
+// trimPartitions drops those not used for longest while there are too many, or they take too much; that of the ruling under way stays.
+func (m *Memory) trimPartitions() {
+	bytes := 0
+	for _, p := range m.partitions {
+		bytes += p.ranks.Bytes()
 	}
-	var oldest parts
-	turn := m.turn + 1
-	for by, p := range m.partitions {
-		if p.used < turn {
-			oldest, turn = by, p.used
+	for len(m.partitions) > mostPartitions || bytes > partitionsBudget {
+		var oldest parts
+		turn := m.turn
+		for by, p := range m.partitions {
+			if p.used < turn {
+				oldest, turn = by, p.used
+			}
 		}
+		if turn == m.turn {
+			return
+		}
+		bytes -= m.partitions[oldest].ranks.Bytes()
+		delete(m.partitions, oldest)
 	}
-	delete(m.partitions, oldest)
 }
 
 // dropPartitions forgets those that rest on what is forgotten.
@@ -106,7 +124,8 @@ func (p *partition) follow(in *In) bool {
 	}
 	for _, row := range p.class.memory.stale(in, p.generation) {
 		if !p.put(row) {
-			p.generation = 0
+			p.ranks, p.groups, p.free, p.index, p.generation = columns.Ranks{}, nil, nil, nil, 0
+			p.rests = p.class.memory.turn + rest
 			return false
 		}
 	}
