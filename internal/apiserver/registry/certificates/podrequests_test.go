@@ -66,6 +66,7 @@ func TestPodRequests(t *testing.T) {
 		"no account": {func(s *certificatesv1.PodCertificateRequestSpec) { s.ServiceAccountName = "" }, "spec.serviceAccountName: Required value"},
 		"no life":    {func(s *certificatesv1.PodCertificateRequestSpec) { s.MaxExpirationSeconds = new(int32(60)) }, "must be in the range [3600, 7862400]"},
 		"no key":     {func(s *certificatesv1.PodCertificateRequestSpec) { s.StubPKCS10Request = nil }, "spec.stubPKCS10Request: Required value"},
+		"much":       {func(s *certificatesv1.PodCertificateRequestSpec) { s.StubPKCS10Request = make([]byte, 10<<10+1) }, "spec.stubPKCS10Request: Too long: may not be more than 10240 bytes"},
 		"nonsense":   {func(s *certificatesv1.PodCertificateRequestSpec) { s.StubPKCS10Request = []byte("x") }, "must be a DER-encoded PKCS#10 request"},
 		"a small key": {func(s *certificatesv1.PodCertificateRequestSpec) {
 			s.StubPKCS10Request = pending(t, small).Spec.StubPKCS10Request
@@ -94,8 +95,8 @@ func TestPodRequests(t *testing.T) {
 // A signer says one last word; a certificate has the key that was asked for and the times that stand beside it.
 func TestAnswersToPodRequests(t *testing.T) {
 	key := newKey(t)
-	chain := func(key crypto.Signer, from time.Time, life time.Duration) string {
-		c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.Add(life)}
+	chain := func(key crypto.Signer, from time.Time, life time.Duration, names ...string) string {
+		c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.Add(life), DNSNames: names}
 		der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -119,6 +120,8 @@ func TestAnswersToPodRequests(t *testing.T) {
 		"a strange word":   {func(s *status) { s.Conditions[0].Type = "Approved" }, "Unsupported value: \"Approved\""},
 		"not true":         {func(s *status) { s.Conditions[0].Status = "False" }, "status.conditions[0].status: Unsupported value"},
 		"another key":      {func(s *status) { s.CertificateChain = chain(newKey(t), noon, 24*time.Hour) }, "leaf certificate was not issued to the requested public key"},
+		"a strange name":   {func(s *status) { s.CertificateChain = chain(key, noon, 24*time.Hour, "ok.example", "a..example") }, `"a..example": leaf certificate has a DNS name`},
+		"much":             {func(s *status) { s.CertificateChain += strings.Repeat("#", 100<<10) }, "status.certificateChain: Too long: may not be more than 102400 bytes"},
 		"no chain":         {func(s *status) { s.CertificateChain = "" }, "must hold at least one PEM-encoded certificate"},
 		"a key in it":      {func(s *status) { s.CertificateChain += "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n" }, `has type "PRIVATE KEY"`},
 		"other times":      {func(s *status) { s.NotAfter = at(23 * time.Hour) }, "status.notAfter: Invalid value"},

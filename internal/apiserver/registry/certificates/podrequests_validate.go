@@ -11,6 +11,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/mail"
+	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -23,8 +25,9 @@ import (
 )
 
 const (
-	maxUID     = 128  // characters
-	maxStubCSR = 10e3 // bytes of a request that holds a key and a signature alone
+	maxUID     = 128       // characters
+	maxStubCSR = 10 << 10  // bytes of a request that holds a key and a signature alone
+	maxChain   = 100 << 10 // bytes of a chain
 
 	minLife      = time.Hour        // of a Pod's certificate
 	refreshSlack = 10 * time.Minute // that a refresh must lie after the beginning and before the end of a certificate
@@ -159,11 +162,14 @@ func unissued(r *certificatesv1.PodCertificateRequest, at *field.Path) (errs fie
 func issued(r *certificatesv1.PodCertificateRequest, at *field.Path, now time.Time) field.ErrorList {
 	s := &r.Status
 	chain := at.Child("certificateChain")
+	if len(s.CertificateChain) > maxChain {
+		return field.ErrorList{field.TooLong(chain, "" /*unused*/, maxChain)}
+	}
 	leaf, err := leafOf(s.CertificateChain)
 	if err != nil {
 		return field.ErrorList{field.Invalid(chain, "<value omitted>", err.Error())}
 	}
-	var errs field.ErrorList
+	errs := namesOf(leaf, chain)
 	key, _ := stubKey(r.Spec.StubPKCS10Request, nil)
 	if have, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !have.Equal(key) {
 		errs = append(errs, field.Invalid(chain, "<value omitted>", "leaf certificate was not issued to the requested public key"))
@@ -192,6 +198,21 @@ func issued(r *certificatesv1.PodCertificateRequest, at *field.Path, now time.Ti
 		errs = append(errs, field.Required(at.Child("beginRefreshAt"), "must be present and consistent with the issued certificate"))
 	case refresh.Time.Before(leaf.NotBefore.Add(refreshSlack)) || refresh.Time.After(leaf.NotAfter.Add(-refreshSlack)):
 		errs = append(errs, field.Invalid(at.Child("beginRefreshAt"), refresh, "must be at least ten minutes after status.notBefore and at least ten minutes before status.notAfter"))
+	}
+	return errs
+}
+
+// namesOf refuses names in a leaf that no client would take.
+func namesOf(leaf *x509.Certificate, at *field.Path) (errs field.ErrorList) {
+	for _, name := range leaf.DNSNames {
+		if name == "" || strings.Contains(name, "..") || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") {
+			errs = append(errs, field.Invalid(at, name, "leaf certificate has a DNS name that is empty or has an empty part"))
+		}
+	}
+	for _, address := range leaf.EmailAddresses {
+		if _, err := mail.ParseAddress(address); err != nil {
+			errs = append(errs, field.Invalid(at, address, "leaf certificate has an email address that is none"))
+		}
 	}
 	return errs
 }
