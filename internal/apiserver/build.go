@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -131,7 +132,11 @@ func (b *builder) makeGeneric() error {
 	g.Authentication.RequestHeaderConfig = b.access.RequestHeader
 	g.Authorization.Authorizer = b.desk.Authorized(b.access.Authorizer)
 	g.RuleResolver = b.access.RuleResolver
+	g.MaxRequestsInFlight, g.MaxMutatingRequestsInFlight = b.config.InFlight.bounds()
 	if b.config.PriorityAndFairness {
+		if g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight == 0 {
+			return errors.New("priority and fairness has nothing to divide: --max-requests-inflight and --max-mutating-requests-inflight are both without bound")
+		}
 		g.FlowControl = flowcontrol.New(b.informers, b.client.FlowcontrolV1(), g.MaxRequestsInFlight+g.MaxMutatingRequestsInFlight)
 	}
 	b.generic = g

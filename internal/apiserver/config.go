@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 
@@ -31,12 +32,26 @@ type Config struct {
 	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
 	// once is bounded. Upstream has it on.
 	PriorityAndFairness bool
+	// InFlight bounds the requests that are worked on at once.
+	InFlight InFlight
 	// Features says what is served that is off otherwise.
 	Features features.Features
 	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
 	OpenAPIv2Off bool
 	// AggregatorOff and CustomResourcesOff leave out aggregated APIs and custom resources.
 	AggregatorOff, CustomResourcesOff bool
+}
+
+// InFlight is how many short requests a server works on at once; further ones are answered 429. Watches and streams do not count, and system:masters
+// always get an answer. A negative value is no bound. With priority and fairness the sum of both is divided among the levels, and must be positive.
+type InFlight struct {
+	Reads  int // 400
+	Writes int // 200
+}
+
+// bounds are the limits as the library takes them: 0 is none.
+func (f InFlight) bounds() (reads, writes int) {
+	return max(cmp.Or(f.Reads, 400), 0), max(cmp.Or(f.Writes, 200), 0)
 }
 
 // Listen is where the server answers.

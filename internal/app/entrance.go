@@ -1,12 +1,14 @@
 package app
 
 import (
+	"math"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/server/options"
 
+	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/encrypt"
 )
@@ -17,7 +19,20 @@ type entrance struct {
 	audit      *options.AuditOptions
 	encryption encrypt.Options
 	fair       bool // priority and fairness
+	reads      uint // at once, as writes; 0 is no bound
+	writes     uint
 	gates      gates
+}
+
+// inFlight is the bounds as the server's configuration has them, where 0 stands for the default.
+func (e *entrance) inFlight() apiserver.InFlight {
+	bound := func(n uint) int {
+		if n == 0 {
+			return -1
+		}
+		return int(min(n, math.MaxInt32))
+	}
+	return apiserver.InFlight{Reads: bound(e.reads), Writes: bound(e.writes)}
 }
 
 func (e *entrance) flags(f *pflag.FlagSet) {
@@ -40,6 +55,8 @@ func (e *entrance) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.encryption.File, "encryption-provider-config", "", "EncryptionConfiguration file: how values are encrypted in the store")
 	f.BoolVar(&e.encryption.Reload, "encryption-provider-config-automatic-reload", true, "take that file's changes while running")
 	f.BoolVar(&e.fair, "enable-priority-and-fairness", false, "divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 µs")
+	f.UintVar(&e.reads, "max-requests-inflight", 400, "reads that are worked on at once; 0 is no bound; with priority and fairness the sum with the next is divided among the levels")
+	f.UintVar(&e.writes, "max-mutating-requests-inflight", 200, "writes that are worked on at once; 0 is no bound")
 	e.auditFlags(f)
 	e.gates.flags(f)
 }

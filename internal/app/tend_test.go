@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
@@ -25,10 +26,14 @@ func TestServerFlags(t *testing.T) {
 		"authentication-config", "oidc-issuer-url", "authorization-config", "authorization-mode", "authentication-token-webhook-config-file", "enable-bootstrap-token-auth",
 		"audit-policy-file", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize", "audit-webhook-config-file",
 		"encryption-provider-config", "encryption-provider-config-automatic-reload", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile",
+		"max-requests-inflight", "max-mutating-requests-inflight",
 	} {
 		if c.Flags().Lookup(name) == nil {
 			t.Errorf("no --%s", name)
 		}
+	}
+	if got := (&entrance{reads: 7}).inFlight(); got != (apiserver.InFlight{Reads: 7, Writes: -1}) {
+		t.Errorf("a bound of reads alone: %+v", got)
 	}
 	k := keeping{}
 	k.etcd.CertFile = "c.crt"
