@@ -124,7 +124,11 @@ func TestRates(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s}}}}
 	}
 	nodes := []*corev1.Node{labelled("a", corev1.ConditionTrue), labelled("a", corev1.ConditionUnknown), labelled("b", corev1.ConditionFalse)}
-	if diff := cmp.Diff(map[string]Zone{ZoneOf(nodes[0]): {1, 1}, ZoneOf(nodes[2]): {0, 1}}, Zones(nodes)); diff != "" {
+	nodes = append(nodes, &corev1.Node{ObjectMeta: nodes[2].ObjectMeta}) // has told nothing yet
+	apart := labelled("a", corev1.ConditionFalse)
+	apart.Labels[excluded] = ""
+	nodes = append(nodes, apart)
+	if diff := cmp.Diff(map[string]Zone{ZoneOf(nodes[0]): {1, 1}, ZoneOf(nodes[2]): {0, 2}}, Zones(nodes)); diff != "" {
 		t.Error(diff)
 	}
 }

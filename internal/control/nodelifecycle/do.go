@@ -37,10 +37,12 @@ type controller struct {
 	leases coordlisters.LeaseLister
 	pods   cache.SharedIndexInformer
 
-	mu     sync.Mutex
-	heard  map[string]Heard
-	lost   map[string]time.Time // by node: since when its Pods are to be driven out and are not
-	driven map[string]time.Time // by zone: when a node's Pods were driven out last
+	mu      sync.Mutex
+	heard   map[string]Heard
+	lost    map[string]time.Time // by node: since when its Pods are to be driven out and are not
+	driven  map[string]time.Time // by zone: when a node's Pods were driven out last
+	zones   map[string]Zone
+	counted time.Time // when zones were
 }
 
 // New makes the controller.
@@ -106,15 +108,18 @@ func (c *controller) turn(n *corev1.Node, now time.Time) (bool, time.Duration, e
 		delete(c.lost, n.Name)
 		return true, 0, nil
 	}
-	all, err := c.nodes.List(labels.Everything())
-	if err != nil {
-		return false, 0, err
+	if now.Sub(c.counted) >= recount {
+		all, err := c.nodes.List(labels.Everything())
+		if err != nil {
+			return false, 0, err
+		}
+		c.zones, c.counted = Zones(all), now
 	}
 	if c.lost[n.Name].IsZero() {
 		c.lost[n.Name] = now
 	}
 	zone := ZoneOf(n)
-	may, again := Turn(c.lost[n.Name], c.driven[zone], Rate(Zones(all), zone), now)
+	may, again := Turn(c.lost[n.Name], c.driven[zone], Rate(c.zones, zone), now)
 	if may {
 		c.driven[zone] = now
 	}

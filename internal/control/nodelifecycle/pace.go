@@ -17,6 +17,8 @@ const (
 
 	// settle is how long after the taint that keeps new Pods away the one follows that drives out those that are there.
 	settle = time.Second
+	// recount is how old the count of the zones' nodes may be: a look at each lost node of many would count all of them.
+	recount = settle / 4
 	// review is when a zone that is left alone is looked at again (--node-monitor-period).
 	review = 5 * time.Second
 )
@@ -27,17 +29,24 @@ type Zone struct{ Ready, NotReady int }
 // ZoneOf names the zone of a node by its labels of region and zone; empty without them: such nodes are a zone of their own.
 func ZoneOf(n *corev1.Node) string { return topology.GetZoneKey(n) }
 
-// Zones counts the nodes of every zone.
+// excluded is the label of nodes that are not counted where a zone is judged by how many of its nodes are ready.
+const excluded = "node.kubernetes.io/exclude-disruption"
+
+// Zones counts the nodes of every zone, but for those excluded. A node that has not told whether it is ready is not.
 func Zones(nodes []*corev1.Node) map[string]Zone {
 	out := map[string]Zone{}
 	for _, n := range nodes {
-		z := out[ZoneOf(n)]
-		if notReady(n) {
-			z.NotReady++
-		} else {
-			z.Ready++
+		if _, is := n.Labels[excluded]; is {
+			continue
 		}
-		out[ZoneOf(n)] = z
+		name := ZoneOf(n)
+		z := out[name]
+		if readiness(n)[corev1.NodeReady] == corev1.ConditionTrue {
+			z.Ready++
+		} else {
+			z.NotReady++
+		}
+		out[name] = z
 	}
 	return out
 }
