@@ -25,7 +25,7 @@ type askedSeat struct {
 func newAskedMeter(r metrics.KubeRegistry) askedMeter {
 	m := askedMeter{of: map[*place.Judges]*askedSeats{}, total: metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total",
 		Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.", StabilityLevel: metrics.BETA}, []string{"plugin", "extension_point", "profile"})}
-	m.batch = alphaCounter("batch_attempts_total", "Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new, hint_not_used when they do not suffice.", "profile", "result")
+	m.batch = alphaCounter("batch_attempts_total", "Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new or the Pod is nominated for a node, hint_not_used when they do not suffice.", "profile", "result")
 	r.MustRegister(m.total, m.batch)
 	return m
 }

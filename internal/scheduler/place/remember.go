@@ -36,7 +36,7 @@ func (c *cycle) remembered() bool {
 	if !c.refresh(class) {
 		return false
 	}
-	if !c.promisedTo(class) && c.Sample.Enough(c.World.Len()) >= c.World.Len() && c.part(class, loud) {
+	if !c.promised() && c.Sample.Enough(c.World.Len()) >= c.World.Len() && c.part(class, loud) {
 		return true
 	}
 	return c.mix(class, loud)
@@ -140,14 +140,11 @@ func seated[P framework.Plugin](all []P, pl P) bool {
 	return slices.ContainsFunc(all, func(o P) bool { return o.Name() == pl.Name() })
 }
 
-// promisedTo tells whether a node that the class thinks feasible is promised to others.
-func (c *cycle) promisedTo(class *class) bool {
-	if c.Nominated == nil {
-		return false
-	}
-	return slices.ContainsFunc(c.Promised, func(name string) bool {
-		row, ok := c.World.Index(name)
-		return ok && row < len(class.no)
+// promised tells whether a node of the snapshot is promised to others.
+func (c *cycle) promised() bool {
+	return c.Nominated != nil && slices.ContainsFunc(c.Promised, func(name string) bool {
+		_, ok := c.World.Index(name)
+		return ok
 	})
 }
 

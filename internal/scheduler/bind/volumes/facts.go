@@ -119,16 +119,10 @@ func (l *Ledger) watch(f informers.SharedInformerFactory) error {
 			return fmt.Errorf("watching volumes: %w", err)
 		}
 	}
-	if _, err := store.CSINodes().Informer().AddEventHandler(l.noting(func(obj any) string {
-		n, _ := obj.(*storagev1.CSINode)
-		return n.GetName()
-	})); err != nil {
+	if _, err := store.CSINodes().Informer().AddEventHandler(l.noting(nodeOfCSINode)); err != nil {
 		return fmt.Errorf("watching CSINodes: %w", err)
 	}
-	if _, err := store.VolumeAttachments().Informer().AddEventHandler(l.noting(func(obj any) string {
-		a, _ := obj.(*storagev1.VolumeAttachment)
-		return a.Spec.NodeName
-	})); err != nil {
+	if _, err := store.VolumeAttachments().Informer().AddEventHandler(l.noting(nodeOfAttachment)); err != nil {
 		return fmt.Errorf("watching attachments: %w", err)
 	}
 	if _, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { l.ring() }}); err != nil {
@@ -137,7 +131,21 @@ func (l *Ledger) watch(f informers.SharedInformerFactory) error {
 	return nil
 }
 
-// noting notes which node an object is about whenever it changes.
+func nodeOfCSINode(obj any) string {
+	if n, ok := obj.(*storagev1.CSINode); ok {
+		return n.Name
+	}
+	return ""
+}
+
+func nodeOfAttachment(obj any) string {
+	if a, ok := obj.(*storagev1.VolumeAttachment); ok {
+		return a.Spec.NodeName
+	}
+	return ""
+}
+
+// noting notes which node an object is about whenever it changes; every node for one that went unseen, of which an informer may have the key alone.
 func (l *Ledger) noting(node func(obj any) string) cache.ResourceEventHandler {
 	note := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -145,7 +153,11 @@ func (l *Ledger) noting(node func(obj any) string) cache.ResourceEventHandler {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.log.Note(node(obj))
+		if name := node(obj); name != "" {
+			l.log.Note(name)
+		} else {
+			l.log.NoteAll()
+		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }, DeleteFunc: note}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
@@ -215,5 +216,21 @@ func TestProvisioningThatFails(t *testing.T) {
 	}
 	if s := <-done; s.Message() != `provisioning failed for PVC "one"` {
 		t.Errorf("got %q", s.Message())
+	}
+}
+
+// A change of a CSINode or an attachment is noted for its node; one that was deleted unseen, of which only the key is left, for all.
+func TestChangesOfNodesAreNoted(t *testing.T) {
+	l := &Ledger{}
+	h, attachments := l.noting(nodeOfCSINode), l.noting(nodeOfAttachment)
+	h.OnAdd(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, false)
+	attachments.OnDelete(cache.DeletedFinalStateUnknown{Key: "a", Obj: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}}})
+	nodes, now, known := l.Since(0)
+	if !known || len(nodes) != 2 || nodes[0] != "n1" || nodes[1] != "n2" {
+		t.Errorf("%q, known: %v", nodes, known)
+	}
+	attachments.OnDelete(cache.DeletedFinalStateUnknown{Key: "b"})
+	if _, _, known := l.Since(now); known {
+		t.Error("a deletion that nothing is known of concerns no node")
 	}
 }
