@@ -3,6 +3,7 @@ package whatif
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
@@ -47,6 +49,30 @@ func judges(t interface {
 		t.Fatal(err)
 	}
 	return j
+}
+
+// Of several claims one is for one Pod at a time: each is freed by itself, so that Pods that only share another are left alone.
+func TestEachClaimIsFreedByItself(t *testing.T) {
+	uses := func(claims ...string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			for _, c := range claims {
+				p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: c, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: c}}})
+			}
+		}
+	}
+	world := snapshot.Of([]*v1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, []*v1.Pod{
+		asking("shares", "1", "1Gi", uses("shared"), on("n1")), asking("has", "1", "1Gi", uses("own"), on("n2")), asking("other", "1", "1Gi", uses("else"), on("n1")),
+	})
+	var gone []types.UID
+	for _, c := range freeClaim(state{pod: asking("waits", "1", "1Gi", uses("shared", "own", "nobodys")), world: world}, journal.NodeRefusal{}) {
+		if len(c.gone) != 1 {
+			t.Errorf("one change ends %v", c.gone)
+		}
+		gone = append(gone, c.gone...)
+	}
+	if !slices.Equal(gone, []types.UID{"shares", "has"}) {
+		t.Errorf("ends %v", gone)
+	}
 }
 
 func TestFindTheSmallestChanges(t *testing.T) {

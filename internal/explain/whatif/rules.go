@@ -253,29 +253,37 @@ func freePort(st state, r journal.NodeRefusal) []change {
 	}}}
 }
 
-// freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for one Pod at a time.
+// freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for one Pod at a time. Which of several claims is so is not known
+// here: each is tried by itself.
 func freeClaim(st state, _ journal.NodeRefusal) []change {
-	mine := map[string]bool{}
+	var out []change
 	for _, v := range st.pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			mine[v.PersistentVolumeClaim.ClaimName] = true
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		if node, holders := holdersOf(st, v.PersistentVolumeClaim.ClaimName); len(holders) > 0 {
+			out = append(out, without(node, holders...))
 		}
 	}
+	return out
+}
+
+// holdersOf are the Pods with a claim on the first node that has such; a claim for one Pod has no others.
+func holdersOf(st state, claim string) (node string, holders []*v1.Pod) {
+	has := func(v v1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	}
 	for _, n := range st.world.All() {
-		var holders []*v1.Pod
 		for _, info := range n.GetPods() {
-			p := info.GetPod()
-			if p.Namespace == st.pod.Namespace && slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
-				return v.PersistentVolumeClaim != nil && mine[v.PersistentVolumeClaim.ClaimName]
-			}) {
+			if p := info.GetPod(); p.Namespace == st.pod.Namespace && slices.ContainsFunc(p.Spec.Volumes, has) {
 				holders = append(holders, p)
 			}
 		}
 		if len(holders) > 0 {
-			return []change{without(n.Node().Name, holders...)}
+			return n.Node().Name, holders
 		}
 	}
-	return nil
+	return "", nil
 }
 
 func dropPodAffinity(st state, _ journal.NodeRefusal) []change {
