@@ -103,6 +103,10 @@ func fix(v *v1.Volume, err error) string {
 		return u.Fix
 	case strings.Contains(text, "non-existent"):
 		return "add the key to the object, or correct the volume's items, or mark it optional"
+	case strings.Contains(text, "waiting for signer"):
+		return "see whether that signer runs and is called so: kubectl describe podcertificaterequests"
+	case strings.Contains(text, "PodCertificateRequest"):
+		return "the signer's answer is its last for this Pod: change podCertificate in the template as its words ask, and make the Pod anew"
 	case v != nil && v.HostPath != nil:
 		return "create the path on the node, or correct path and type"
 	case v != nil && v.NFS != nil:
