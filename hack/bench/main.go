@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&b.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (default: where gantry is)")
 	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, node, api, load, dns, network (all of it, or network/changes, network/connections, network/attachments); the page keeps its other sections")
 	flag.StringVar(&b.profiles, "profile", "", "directory for processor profiles of the parts api and load")
-	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, measured in turns with Gantry by the part api")
+	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, measured in turns with Gantry by the parts api and load")
 	flag.StringVar(&b.other.name, "name", "other", "its name in the table")
 	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their processor time counts")
 	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, where others run on the machine: it chooses bridge and Pod addresses")
