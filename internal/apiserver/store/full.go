@@ -34,6 +34,9 @@ func (e *Full) Status() metav1.Status {
 	}
 }
 
+// errCorrupt says what to do when etcd's own checks found members or revisions that differ.
+var errCorrupt = errors.New("etcd found its data corrupt and takes no more writes: restore a snapshot with `gantry etcd snapshot restore`")
+
 // alarmed says why the embedded etcd refuses writes; nil when it does not.
 func (s *Store) alarmed() error {
 	for _, a := range s.embedded.Server.Alarms() {
@@ -41,7 +44,7 @@ func (s *Store) alarmed() error {
 		case pb.AlarmType_NOSPACE:
 			return s.full(nil)
 		case pb.AlarmType_CORRUPT:
-			return errors.New("etcd found its data corrupt and takes no more writes: restore a snapshot with `gantry etcd snapshot restore`")
+			return errCorrupt
 		}
 	}
 	return nil
@@ -87,6 +90,9 @@ func (t tellingTxn) Commit() (*clientv3.TxnResponse, error) {
 func (s *Store) tell(err error) error {
 	if errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace) {
 		return s.full(err)
+	}
+	if errors.Is(err, rpctypes.ErrCorrupt) || errors.Is(err, rpctypes.ErrGRPCCorrupt) {
+		return fmt.Errorf("%w (%w)", errCorrupt, err)
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/raft/v3"
 )
 
@@ -111,5 +113,24 @@ func TestInUse(t *testing.T) {
 	_, err := Open(t.Context(), Options{Dir: dir})
 	if e, ok := errors.AsType[*InUse](err); !ok || e.Dir != dir {
 		t.Errorf("got %v, want *InUse of %s", err, dir)
+	}
+}
+
+// A store whose alarm says corrupt refuses writes, and is not healthy, with the remedy in the text.
+func TestCorruptStoreSaysSo(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "etcd"))
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_CORRUPT, MemberID: uint64(s.embedded.Server.MemberID())}
+	if _, err := s.embedded.Server.Alarm(t.Context(), alarm); err != nil {
+		t.Fatal(err)
+	}
+	_, put := s.shared.client.KV.Put(t.Context(), "k", "v")
+	_, txn := s.shared.client.KV.Txn(t.Context()).Then(clientv3.OpPut("k", "v")).Commit()
+	for what, err := range map[string]error{"health": s.Ping(t.Context()), "put": put, "transaction": txn} {
+		if err == nil || !strings.Contains(err.Error(), "corrupt") || !strings.Contains(err.Error(), "gantry etcd snapshot restore") {
+			t.Errorf("%s: %v, want the remedy named", what, err)
+		}
 	}
 }
