@@ -157,6 +157,43 @@ func TestEncryptionAtRest(t *testing.T) {
 	}
 }
 
+// A file of keys that changes is taken while the server runs: new values are written with the new first key, old ones are still read.
+func TestEncryptionKeysAreReloaded(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "encryption.yaml")
+	with := func(keys string) {
+		if err := os.WriteFile(file+".new", fmt.Appendf(nil, provider, keys), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with(keyOne)
+	k, err := keep(t, t.TempDir(), func(c *apiserver.Config) { c.Encryption = encrypt.Options{File: file, Reload: true} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.secret(t, "one", "open-sesame")
+	with(keyTwo + ", " + keyOne)
+	deadline, tick := time.After(20*time.Second), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		name := fmt.Sprint("new-", n)
+		k.secret(t, name, "open-sesame")
+		if strings.HasPrefix(k.stored(t, name), "k8s:enc:aesgcm:v1:two:") {
+			k.reads(t, name, "open-sesame")
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the new key was not taken in 20 s")
+		}
+	}
+	k.reads(t, "one", "open-sesame")
+}
+
 // What the policy names is in the audit log, with the body where it says so; what it leaves out is not.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
