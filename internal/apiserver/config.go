@@ -29,17 +29,22 @@ type Config struct {
 	Audit *options.AuditOptions
 	// Encryption says how values are encrypted in the store.
 	Encryption encrypt.Options
-	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
-	// once is bounded. Upstream has it on.
-	PriorityAndFairness bool
-	// InFlight bounds the requests that are worked on at once.
-	InFlight InFlight
+	Load
 	// Features says what is served that is off otherwise.
 	Features features.Features
 	// OpenAPIv2Off leaves out the old OpenAPI document (10-15 MB); kubectl before 1.27 needs it.
 	OpenAPIv2Off bool
 	// AggregatorOff and CustomResourcesOff leave out aggregated APIs and custom resources.
 	AggregatorOff, CustomResourcesOff bool
+}
+
+// Load says how much work a server takes on, and whose.
+type Load struct {
+	// PriorityAndFairness divides the server among its users by FlowSchemas and PriorityLevelConfigurations; off, only the number of requests at
+	// once is bounded. Upstream has it on.
+	PriorityAndFairness bool
+	// InFlight bounds the requests that are worked on at once.
+	InFlight InFlight
 }
 
 // InFlight is how many short requests a server works on at once; further ones are answered 429. Watches and streams do not count, and system:masters

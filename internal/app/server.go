@@ -92,7 +92,7 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 		Services: apiserver.ServiceRanges{CIDRs: services},
 		Kubelets: pods.Connections{Kubelet: kubelets, Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName}},
 		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
-		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, PriorityAndFairness: p.fair, InFlight: p.inFlight(), Features: p.gates.Features,
+		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, Load: apiserver.Load{PriorityAndFairness: p.fair, InFlight: p.inFlight()}, Features: p.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
