@@ -40,7 +40,7 @@ type In struct {
 type Choice struct {
 	Node       string
 	Victims    []*v1.Pod
-	Broken     int    // budgets that would be broken
+	Broken     int    // victims whose leaving a budget does not allow
 	Candidates int    // nodes that were compared
 	Message    string // when there is no node
 }
