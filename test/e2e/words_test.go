@@ -47,8 +47,14 @@ func (c *cluster) line(pod, pattern string) {
 // words: the columns and words of `kubectl get pod`.
 //
 // row: ISE-16
+// row: OPS-01
 func words(c *cluster) {
 	c.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: w-full}
+spec: {nodeName: elsewhere, containers: [{name: app, image: "busybox:1.28"}]}
+---
 apiVersion: v1
 kind: Pod
 metadata: {name: w-pending}
@@ -96,6 +102,8 @@ spec:
   initContainers: [{name: a, image: "busybox:1.28", command: ["false"]}]
   containers: [{name: app, image: "busybox:1.28"}]
 `)
+	c.kubectl("patch", "pod", "w-full", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Failed","reason":"Evicted"}}`) // what a node under pressure does to a new Pod
+	c.line("w-full", "0/1 Evicted 0")
 	c.line("w-pending", "0/1 Pending 0")
 	c.line("w-creating", "0/1 ContainerCreating 0")
 	c.line("w-done", "0/1 Completed 0")
@@ -113,7 +121,7 @@ spec:
 	c.line("w-init", "2/2 Running 0")
 	c.kubectl("delete", "pod", "w-init", "--grace-period=20", "--wait=false") // its shells ignore TERM
 	c.line("w-init", "2/2 Terminating 0")
-	c.kubectl("delete", "pod", "--now", "w-pending", "w-creating", "w-done", "w-error", "w-crash", "w-image", "w-initfail", "w-init")
+	c.kubectl("delete", "pod", "--now", "w-full", "w-pending", "w-creating", "w-done", "w-error", "w-crash", "w-image", "w-initfail", "w-init")
 }
 
 // describeInit: a Pod in its first init container, in kubectl's words and in its events.
