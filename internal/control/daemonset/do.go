@@ -172,7 +172,7 @@ func (c *controller) do(ctx context.Context, o loop.Owner, in In, plan Plan) (pa
 	wg.Go(func() { deleted = c.hands.Delete(ctx, o, gone, "the DaemonSet wants no such Pod on its node") })
 	created := c.hands.Create(ctx, o, len(plan.Create), func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
 	wg.Wait()
-	return pause, errors.Join(deleted, created)
+	return pause, errors.Join(deleted, loop.IgnoreEnding(created))
 }
 
 // Pod makes the Pod of a node: the scheduler may place it there only.

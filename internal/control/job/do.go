@@ -211,6 +211,7 @@ func (c *controller) do(ctx context.Context, o loop.Owner, p Plan) error {
 	if errCreate == nil {
 		p.Status.Active += int32(len(p.Create))
 	}
+	errCreate = loop.IgnoreEnding(errCreate)
 	// Before anything is stopped it must be written why: else the next look takes it for a Pod to replace.
 	if err := c.writeStatus(ctx, j, p); err != nil {
 		return errors.Join(errCreate, err)

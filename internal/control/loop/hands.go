@@ -21,7 +21,7 @@ type Hands struct {
 }
 
 // Create makes the n Pods that pod(0) … pod(n-1) describe, in batches of 1, 2, 4, …: a template that the API server refuses fails once, not n times. It
-// returns the first error; a namespace that is going away is none.
+// returns the first error; IgnoreEnding forgives that of a namespace that is going away.
 func (h Hands) Create(ctx context.Context, o Owner, n int, pod func(i int) *corev1.Pod) error {
 	for done, batch := 0, 1; done < n; batch *= 2 {
 		size := min(batch, n-done)
@@ -43,9 +43,6 @@ func (h Hands) Create(ctx context.Context, o Owner, n int, pod func(i int) *core
 		}
 		if first != nil {
 			h.Expect.Created(o.Key(), n-done)
-			if apierrors.HasStatusCause(first, corev1.NamespaceTerminatingCause) {
-				return nil
-			}
 			return first
 		}
 	}

@@ -185,3 +185,11 @@ func IgnoreGone(err error) error {
 	}
 	return err
 }
+
+// IgnoreEnding forgives that nothing new is let into a namespace that is going away.
+func IgnoreEnding(err error) error {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}

@@ -130,10 +130,9 @@ func (c *controller) do(ctx context.Context, o loop.Owner, plan Plan) error {
 	}
 	rs := o.Object.(*appsv1.ReplicaSet)
 	c.hands.Expect.Expect(o.Key(), plan.Create, plan.Delete, time.Now())
-	if err := c.hands.Create(ctx, o, plan.Create, func(int) *corev1.Pod { return loop.PodFromTemplate(&rs.Spec.Template, o) }); err != nil {
-		return err
-	}
-	return c.hands.Delete(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))
+	created := c.hands.Create(ctx, o, plan.Create, func(int) *corev1.Pod { return loop.PodFromTemplate(&rs.Spec.Template, o) })
+	deleted := c.hands.Delete(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))
+	return errors.Join(loop.IgnoreEnding(created), deleted)
 }
 
 func (c *controller) writeStatus(ctx context.Context, rs *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) error {
