@@ -57,34 +57,46 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 			other = line
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan Heard, 100)
-		inside(func() error {
-			four, err := Open(line, rules.IPv4, "t", rules.Frame{Defs: []rules.Def{{Name: "ips", Type: "ipv4_addr"}}})
-			if err != nil {
+		told, on := make(chan Heard), make(chan struct{})
+		var four *Table
+		inside(func() (err error) {
+			if four, err = Open(line, rules.IPv4, "t", rules.Frame{Defs: []rules.Def{{Name: "ips", Type: "ipv4_addr"}}}); err != nil {
 				return err
 			}
 			six, err := Open(other, rules.IPv6, "t", rules.Frame{Defs: []rules.Def{{Name: "ips", Type: "ipv6_addr"}}})
 			if err != nil {
 				return err
 			}
-			if err := six.Listen(ctx, func(h Heard) { told <- h }); err != nil {
+			hear := func(h Heard) {
+				select {
+				case told <- h:
+					<-on
+				case <-ctx.Done():
+				}
+			}
+			if err := six.Listen(ctx, hear); err != nil {
 				return err
 			}
-			if err := other.ears.SetReadBuffer(1); err != nil { // the kernel's least
-				return err
-			}
-			return four.Send(many)
+			return other.ears.SetReadBuffer(1) // the kernel's least
 		})
+		heard := func() (h Heard) {
+			t.Helper()
+			select {
+			case h = <-told:
+			case <-time.After(10 * time.Second):
+				t.Errorf("%s: nothing is heard", name)
+			}
+			return h
+		}
+		nft("add element ip6 t ips { fd00::2 }")
+		heard() // who hears is busy from here on
+		inside(func() error { return four.Send(many) })
 		if shared {
 			nft("add element ip6 t ips { fd00::1 }")
 		}
-		select {
-		case h := <-told:
-			if h.Lost == shared || shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
-				t.Errorf("%s: heard %+v", name, h)
-			}
-		case <-time.After(10 * time.Second):
-			t.Errorf("%s: nothing is heard", name)
+		close(on)
+		if h := heard(); h.Lost == shared || shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
+			t.Errorf("%s: heard %+v", name, h)
 		}
 		cancel()
 		line.Close()
