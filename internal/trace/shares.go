@@ -58,7 +58,9 @@ func shares(entries []journal.Entry) []Share {
 }
 
 // InCalls is the wall time between two moments that was spent in calls to the runtime, drivers and image pulls, overlaps counted once.
-func (l Life) InCalls(from, to time.Time) time.Duration { return covered(callSpans(l.Entries), from, to) }
+func (l Life) InCalls(from, to time.Time) time.Duration {
+	return covered(callSpans(l.Entries), from, to)
+}
 
 // InStore is the wall time between two moments that was spent waiting for the store and in no such call, of the writes that leads picks: those on which what
 // comes later depends.

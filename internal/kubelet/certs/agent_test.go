@@ -89,7 +89,7 @@ func TestAnAgentIsRenewedWhileItRuns(t *testing.T) {
 		}
 		time.Sleep(time.Until(first.Add(-life / 20)))
 		synctest.Wait()
-		if len(asked) != 1 || !end().After(first.Add(life / 2)) || !r.Expiry().Equal(end()) {
+		if len(asked) != 1 || !end().After(first.Add(life/2)) || !r.Expiry().Equal(end()) {
 			t.Fatalf("shortly before the end: asked %d times, ends %s", len(asked), end())
 		}
 		parsed, err := parse(asked[0].Spec.Request)
