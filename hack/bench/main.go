@@ -38,7 +38,7 @@ func main() {
 	out := ""
 	flag.StringVar(&b.binary, "gantry", "build/bin/gantry", "gantry to measure")
 	flag.StringVar(&b.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (default: where gantry is)")
-	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, node, api, load, dns, network (all of it, or network/changes, network/connections, network/attachments); the page keeps its other sections")
+	flag.StringVar(&b.only, "only", "", "measure only these, comma separated: start, idle, pods, promises, node, api, load, dns, network (all of it, or network/changes, network/connections, network/attachments); the page keeps its other sections")
 	flag.StringVar(&b.profiles, "profile", "", "directory for processor profiles of the parts api and load")
 	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, measured in turns with Gantry by the parts api and load")
 	flag.StringVar(&b.other.name, "name", "other", "its name in the table")
@@ -72,7 +72,7 @@ func (b *bench) run(ctx context.Context) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"start", b.starts}, {"idle", b.idle}, {"pods", b.pods}, {"node", b.node}, {"api", b.creates}, {"load", b.loads}, {"dns", b.names},
+	}{{"start", b.starts}, {"idle", b.idle}, {"pods", b.pods}, {"promises", b.promises}, {"node", b.node}, {"api", b.creates}, {"load", b.loads}, {"dns", b.names},
 		{"network/changes", b.changes}, {"network/connections", b.connections}, {"network/attachments", b.attachments}} {
 		group, _, _ := strings.Cut(part.name, "/")
 		if only := "," + b.only + ","; b.only != "" && !strings.Contains(only, ","+part.name+",") && !strings.Contains(only, ","+group+",") {

@@ -124,3 +124,37 @@ func TestSightingsSurviveTheEndOfAWatch(t *testing.T) {
 		t.Error("b, which is there and runs, was not seen so")
 	}
 }
+
+// The four figures that the documents state are read from the journal and said to pass or to fail.
+//
+// row: OPS-08
+func TestPromises(t *testing.T) {
+	asked := time.Now()
+	at := func(n int) time.Time { return asked.Add(time.Duration(n) * time.Millisecond) }
+	e := func(n int, f journal.Fact) journal.Entry {
+		return journal.Entry{At: at(n), Ref: journal.Ref{Name: "p"}, Fact: f}
+	}
+	entries := []journal.Entry{
+		e(5, journal.Written{Verb: "create"}),
+		e(7, journal.Queued{Queue: "gated", Cause: "PodAdd"}),
+		e(9, journal.Queued{Queue: "active", Cause: "PodAdd"}),
+		e(12, journal.Ruled{Took: journal.Took(2 * time.Millisecond)}),
+		e(40, journal.Bound{Node: "n"}),
+	}
+	got, err := noticingOf(trace.Lives(entries)[0], asked)
+	if want := (noticing{9 * time.Millisecond, 2 * time.Millisecond, 31 * time.Millisecond}); err != nil || got != want {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if _, err := noticingOf(trace.Lives(entries[:3])[0], asked); err == nil {
+		t.Error("a Pod that was not scheduled has figures of it")
+	}
+	for took, want := range map[time.Duration]string{49 * time.Millisecond: "pass", 50 * time.Millisecond: "fail", 0: "fail"} {
+		p := promise{what: "it", under: 50 * time.Millisecond}
+		if took > 0 {
+			p.took = []time.Duration{time.Millisecond, took}
+		}
+		if row := p.row(); row[len(row)-1] != want {
+			t.Errorf("%s under 50 ms: %v, want %s", took, row, want)
+		}
+	}
+}

@@ -519,6 +519,29 @@ func TestSidecarsStartupProbeHoldsTheNextOnesUp(t *testing.T) {
 	})
 }
 
+// A container that cannot be started holds up neither those named after it nor those named before.
+//
+// row: ISE-33
+func TestAppContainersHaveNoOrder(t *testing.T) {
+	for _, missing := range []int{0, 1} {
+		in(t, func(r *rig) {
+			boxes := []v1.Container{box("first", runs), box("second", runs)}
+			boxes[missing].Image = "nowhere:1"
+			r.create(pod("p", boxes...))
+			r.pass(time.Second)
+			if s := started(r); s != boxes[1-missing].Name {
+				t.Errorf("started %q while %s has no image", s, boxes[missing].Name)
+			}
+			r.fake.SetRegistry([]crifake.Image{{Names: []string{"nowhere:1"}}})
+			r.pass(time.Minute)
+			r.phase("p", v1.PodRunning)
+			if s := started(r); s != boxes[1-missing].Name+" "+boxes[missing].Name {
+				t.Errorf("started %q", s)
+			}
+		})
+	}
+}
+
 // row: PST-28
 func TestRunningIsToldAfterPostStart(t *testing.T) {
 	in(t, func(r *rig) {

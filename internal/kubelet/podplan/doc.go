@@ -3,6 +3,7 @@
 // Chapter 6, driven. Next compares what is wanted with what was seen and returns a Plan: an ordered list of actions, the time of the next look, and
 // what an operator should read about the decision. It covers the sandbox and its attempts, init containers, sidecars, app and ephemeral containers,
 // restart policies, rules and crash back-off, kills after failed probes, the active deadline, and the order and times of stopping.
+// App containers have no order among each other, neither at the start nor, without sidecars, at the end: nothing may rely on one.
 //
 // In: the Pod, the runtime's state of it (Observed), probe verdicts, failed tries, a wish to stop, the time. Out: a Plan.
 // A Plan for a settled Pod does nothing, and the same input gives the same Plan. podexec carries actions out; podstatus tells the API about the same input.
