@@ -152,11 +152,27 @@ func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
 	if err := b.prepare(ctx, s, nodes); err != nil {
 		return row{}, err
 	}
+	return b.measure(ctx, s, part{nodes: nodes, n: s.count(b.o, nodes)})
+}
+
+// part are the Pods of one measurement: n of them, the first with the number from.
+type part struct{ nodes, from, n int }
+
+// count is how many Pods of a shape are measured.
+func (s *shape) count(o options, nodes int) int {
 	n := s.measured(nodes)
-	if b.o.pods > 0 {
-		n = b.o.pods
+	if o.pods > 0 {
+		n = o.pods
 	}
-	stop, err := b.churn(ctx, s, nodes)
+	if s.room != nil {
+		n = min(n, s.room(nodes))
+	}
+	return n
+}
+
+// measure creates the measured Pods and awaits that they are bound.
+func (b *bed) measure(ctx context.Context, s shape, of part) (row, error) {
+	stop, err := b.churn(ctx, s, of)
 	if err != nil {
 		return row{}, err
 	}
@@ -165,25 +181,26 @@ func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	born := make([]time.Time, n)
+	at := moments{from: of.from, born: make([]time.Time, of.n)}
 	began, cpu := time.Now(), cpuOf(b.pid)
-	err = b.each(ctx, n, func(i int) error {
-		p := s.makeMeasured(i, nodes)
+	err = b.each(ctx, of.n, func(i int) error {
+		p := s.makeMeasured(of.from+i, of.nodes)
 		if s.setup != nil {
 			if err := s.setup(ctx, b, p.Name); err != nil {
 				return err
 			}
 		}
-		born[i] = time.Now()
+		at.born[i] = time.Now()
 		return b.create(ctx, p)
 	})
 	if err != nil {
 		return row{}, err
 	}
 	created := time.Since(began)
-	bound, err := w.wait(ctx, n)
-	r := b.measured(s.name, moments{born, bound}, usage{began, cpu})
-	r.Nodes = nodes
+	at.bound, err = w.wait(ctx, of.n)
+	stop()
+	r := b.measured(ctx, s.name, at, usage{began, cpu})
+	r.Nodes = of.nodes
 	r.Note = fmt.Sprintf("created in %.1f s", created.Seconds())
 	if err != nil {
 		r.Note += "; " + err.Error()
@@ -197,20 +214,21 @@ type usage struct {
 	cpu   time.Duration
 }
 
-// moments are when Pods were created, by number, and when they were bound, by name.
+// moments are when Pods were created, by number from that of the first, and when they were bound, by name.
 type moments struct {
+	from  int
 	born  []time.Time
 	bound map[string]time.Time
 }
 
-// measured sums up Pods pod-0 to pod-n, when they were created and when they were bound.
-func (b *bed) measured(name string, at moments, from usage) row {
+// measured sums up when Pods were created and when they were bound. What the scheduler does after the last one is bound counts as its work too.
+func (b *bed) measured(ctx context.Context, name string, at moments, from usage) row {
 	n := len(at.born)
 	r := row{Case: name, Pods: n, Placed: len(at.bound)}
 	took := make([]time.Duration, 0, n)
 	last := from.began
 	for i := range n {
-		bound, ok := at.bound[fmt.Sprintf("pod-%d", i)]
+		bound, ok := at.bound[fmt.Sprintf("pod-%d", at.from+i)]
 		if !ok {
 			continue
 		}
@@ -219,9 +237,29 @@ func (b *bed) measured(name string, at moments, from usage) row {
 			last = bound
 		}
 	}
+	atRest(ctx, b.pid)
 	r.took(took, last.Sub(from.began), cpuOf(b.pid)-from.cpu)
 	r.RSS = rssOf(b.pid)
 	return r
+}
+
+// atRest returns when a process has had little to do for half a second, a hundredth of a core; after five seconds it is given up, as it may have work that never ends.
+func atRest(ctx context.Context, pid int) {
+	const look = 500 * time.Millisecond
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for n, before := 0, cpuOf(pid); n < 10; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := cpuOf(pid)
+		if now-before < look/100 {
+			return
+		}
+		before = now
+	}
 }
 
 func (b *bed) prepare(ctx context.Context, s shape, nodes int) error {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ const stall = 30 * time.Second
 // follower watches Pods of a namespace being bound, from when it is made.
 type follower struct {
 	mu    sync.Mutex
+	old   map[string]time.Time // bound before: of no concern
 	bound map[string]time.Time
 	no    map[string]bool // refused, and not bound since
 	more  chan struct{}   // capacity one: another was bound
@@ -39,16 +41,19 @@ func (b *bed) watch(ctx context.Context, namespace string) (*follower, error) {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
 	}
 	informer := cache.NewSharedIndexInformer(list, &v1.Pod{}, 0, cache.Indexers{}) // a watch that a busy server ends is taken up again
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.see, UpdateFunc: func(_, is any) { f.see(is) }})
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.see, UpdateFunc: func(_, is any) { f.see(is) }})
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	f.running.Go(func() { informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
 		cancel()
 		return nil, fmt.Errorf("listing the Pods of %s: %w", namespace, context.Cause(ctx))
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.old, f.bound = f.bound, map[string]time.Time{}
 	return f, nil
 }
 
@@ -59,6 +64,7 @@ func (f *follower) see(obj any) {
 	}
 	f.mu.Lock()
 	switch {
+	case !f.old[p.Name].IsZero():
 	case p.Spec.NodeName == "" && slices.ContainsFunc(p.Status.Conditions, refused):
 		f.no[p.Name] = true
 	case p.Spec.NodeName != "":
@@ -130,9 +136,12 @@ func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time,
 }
 
 // churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second, until stopped; also what Pods of the shape need.
-func (b *bed) churn(ctx context.Context, s shape, nodes int) (stop func(), err error) {
+func (b *bed) churn(ctx context.Context, s shape, of part) (stop func(), err error) {
 	if s.evicts {
 		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) {
+		err = nil
 	}
 	if !s.churn || err != nil {
 		return func() {}, err
@@ -143,20 +152,20 @@ func (b *bed) churn(ctx context.Context, s shape, nodes int) (stop func(), err e
 		defer close(done)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		for i := 0; ; i++ {
+		for i := of.from; ; i++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
 			}
-			_ = b.node(ctx, s.makeNode(nodes+i)) // best effort: the measurement ends when it ends
+			_ = b.node(ctx, s.makeNode(of.nodes+i)) // best effort: the measurement ends when it ends
 			big := makePod("sched-0", fmt.Sprintf("big-%d", i))
 			big.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("9")
 			_ = b.create(ctx, big)
 			service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("churn-%d", i)}, Spec: v1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, Ports: []v1.ServicePort{{Port: 8080}}}}
 			_, _ = b.client.CoreV1().Services("sched-0").Create(ctx, service, metav1.CreateOptions{})
-			if i > 0 {
-				_ = b.client.CoreV1().Nodes().Delete(ctx, nodeName(nodes+i-1), metav1.DeleteOptions{})
+			if i > of.from {
+				_ = b.client.CoreV1().Nodes().Delete(ctx, nodeName(of.nodes+i-1), metav1.DeleteOptions{})
 			}
 		}
 	}()

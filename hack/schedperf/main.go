@@ -3,6 +3,7 @@
 //	schedperf memory                      decisions of Gantry's judges without any API server
 //	schedperf openb -dir data/openb       the openb trace in memory, and grown to 100,000 nodes; with -gantry or -kubeconfig through an API server
 //	schedperf api -gantry build/bin/gantry     `gantry server` and `gantry scheduler` as two processes
+//	schedperf api -other kube-scheduler        the same, and another scheduler's program in turns with ours on the same `gantry server`: both, and the ratio
 //	schedperf api -kubeconfig F -scheduler-name other -pid N   another scheduler on an API server that runs already
 //
 // Each prints a table and, with -o, keeps the figures as JSON.
@@ -22,21 +23,27 @@ import (
 
 // options are the flags of all verbs.
 type options struct {
-	only       string
-	nodes      string
-	pods       int
-	first      int
-	shadow     bool
-	dir        string
-	grow       int
-	gantry     string
+	only   string
+	nodes  string
+	pods   int
+	first  int
+	shadow bool
+	dir    string
+	grow   int
+	gantry string
+	running
+	beside   rival
+	creators int
+	config   string
+	profile  string
+	out      string
+}
+
+// running is a scheduler, and its API server, that somebody else started.
+type running struct {
 	kubeconfig string
-	scheduler  string
-	pid        int
-	creators   int
-	config     string
-	profile    string
-	out        string
+	scheduler  string // spec.schedulerName of the Pods
+	pid        int    // of the scheduler
 }
 
 func main() {
@@ -58,6 +65,9 @@ func main() {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "api: API server that runs already")
 	f.StringVar(&o.scheduler, "scheduler-name", "default-scheduler", "api: spec.schedulerName of the Pods")
 	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
+	f.StringVar(&o.beside.program, "other", "", "api: another scheduler's program, measured in turns with `gantry scheduler` on the same `gantry server`; it must take --config as kube-scheduler does")
+	f.IntVar(&o.beside.rounds, "rounds", 2, "api: turns of each scheduler, with -other")
+	f.StringVar(&o.beside.logs, "logs", "", "api: directory for what the schedulers print, with -other")
 	f.IntVar(&o.creators, "creators", 16, "api: concurrent clients that create Pods")
 	f.StringVar(&o.config, "config", "", "api: KubeSchedulerConfiguration file of `gantry scheduler` (default: every node is scored)")
 	f.StringVar(&o.profile, "cpuprofile", "", "api: run the scheduler inside this process and write a profile of both; CPU time is then that of both")
@@ -69,6 +79,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	run := map[string]func(context.Context, options) ([]row, error){"memory": inMemory, "openb": openb, "api": throughAPI}[verb]
+	if verb == "api" && o.beside.program != "" {
+		run = sideBySide
+	}
 	if run == nil {
 		fmt.Fprintf(os.Stderr, "schedperf: %q is not one of memory, openb, api\n", verb)
 		os.Exit(2)

@@ -39,7 +39,7 @@ func (t *trace) throughAPI(ctx context.Context, o options) (r row, err error) {
 		}
 	}
 	bound := w.settle(ctx, n)
-	r = b.measured("openb, through the API", moments{born, bound}, from)
+	r = b.measured(ctx, "openb, through the API", moments{born: born, bound: bound}, from)
 	r.Nodes = len(t.nodes)
 	r.Note, err = b.fragments(ctx, t)
 	return r, err

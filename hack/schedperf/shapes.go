@@ -18,6 +18,7 @@ type shape struct {
 	init     func(nodes int) int                                 // Pods that stand there before the measurement
 	initPod  func(*v1.Pod, int)                                  // changes a Pod of the common template
 	measured func(nodes int) int                                 // Pods measured
+	room     func(nodes int) int                                 // most Pods that can be measured on so many nodes; nil: no bound
 	pod      func(p *v1.Pod, i, nodes int)                       // changes a Pod of the common template
 	waiting  bool                                                // the Pods that stand there first never get a node
 	evicts   bool                                                // measured Pods need others to leave
@@ -109,14 +110,14 @@ var shapes = []shape{
 	{name: "SchedulingPreferredPodAffinity", init: per(1), initPod: preferNear, measured: per(1), pod: any3(preferNear)},
 	{name: "SchedulingPreferredPodAntiAffinity", init: per(1), initPod: preferApart, measured: per(1), pod: any3(preferApart)},
 	{name: "SchedulingPodAffinity", zones: 1, init: per(1), initPod: mustNear, measured: per(1), pod: any3(mustNear)},
-	{name: "SchedulingPodAntiAffinity", init: per(0.2), initPod: mustApart, measured: per(0.4), pod: any3(mustApart)},
+	{name: "SchedulingPodAntiAffinity", init: per(0.2), initPod: mustApart, measured: per(0.4), room: per(0.8), pod: any3(mustApart)},
 	{name: "RequiredPodAffinityWithNSSelector", zones: 1, init: per(1), initPod: nearNS, measured: per(0.4), pod: any3(nearNS)},
-	{name: "RequiredPodAntiAffinityWithNSSelector", init: per(0.5), initPod: apartNS, measured: per(0.4), pod: any3(apartNS)},
+	{name: "RequiredPodAntiAffinityWithNSSelector", init: per(0.5), initPod: apartNS, measured: per(0.4), room: per(0.5), pod: any3(apartNS)},
 	{name: "TopologySpreading", zones: 3, init: per(1), measured: per(1), pod: spreading(v1.DoNotSchedule)},
 	{name: "PreferredTopologySpreading", zones: 3, init: per(1), measured: per(1), pod: spreading(v1.ScheduleAnyway)},
 	{name: "Unschedulable", init: per(0.02), initPod: asks("9", 0), waiting: true, measured: per(2)},
 	{name: "SchedulingWithMixedChurn", churn: true, measured: per(2)},
-	{name: "PreemptionAsync", init: per(4), initPod: asks("900m", 0), evicts: true, measured: per(0.2), pod: any3(asks("3", 10))},
+	{name: "PreemptionAsync", init: per(4), initPod: asks("900m", 0), evicts: true, measured: per(0.2), room: per(0.2), pod: any3(asks("3", 10))},
 	{name: "SchedulingDaemonset", measured: per(2), pod: func(p *v1.Pod, i, nodes int) {
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
 			{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{nodeName(i % nodes)}}}}}}}}
@@ -127,7 +128,7 @@ var shapes = []shape{
 	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), apiOnly: claims, before: drivers, setup: volume, pod: any3(mounting)},
 	{name: "SchedulingCSIPVsWithoutLimits", init: per(0.2), measured: per(0.4), apiOnly: claims, setup: volume, pod: any3(mounting)},
 	{name: "SchedulingMigratedInTreePVs", init: per(0.2), measured: per(0.4), apiOnly: claims, before: tookOver, setup: inTree, pod: any3(mounting)},
-	{name: "SchedulingWithResourceClaim", measured: per(0.4), apiOnly: "devices are objects of the API", before: devices, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
+	{name: "SchedulingWithResourceClaim", measured: per(0.4), room: per(2), apiOnly: "devices are objects of the API", before: devices, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "device", ResourceClaimName: &p.Name}}
 		p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "device"}}
 	}},

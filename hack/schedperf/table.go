@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // row is one measurement.
@@ -22,15 +24,87 @@ type row struct {
 	P99       float64 `json:"p99Ms"`
 	RSS       int64   `json:"rssMiB"`
 	Note      string  `json:"note,omitempty"`
+	Scheduler string  `json:"scheduler,omitempty"` // side by side: who
+	Turn      int     `json:"turn,omitempty"`      // side by side: when, from 1
+	CPU       float64 `json:"cpuSeconds,omitempty"`
 }
 
 func table(rows []row) string {
+	if len(rows) > 0 && rows[0].Scheduler != "" {
+		return versus(rows)
+	}
 	var b strings.Builder
 	b.WriteString("| Case | Nodes | Pods | Placed | Pods/s | Pods per core-second | p50, ms | p99, ms | RSS, MiB | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %.0f | %.0f | %s | %s | %d | %s |\n", r.Case, r.Nodes, r.Pods, r.Placed, r.PerSecond, r.PerCore, ms(r.P50), ms(r.P99), r.RSS, r.Note)
 	}
 	return b.String()
+}
+
+// versus sets each scheduler's turns of a case side by side, with the ratio of all their Pods per core-second.
+func versus(rows []row) string {
+	var b strings.Builder
+	ours, other := rows[0].Scheduler, ""
+	for _, r := range rows {
+		if r.Scheduler != ours {
+			other = r.Scheduler
+		}
+	}
+	fmt.Fprintf(&b, "| Case | Nodes | Pods | %s, Pods per core-second | %s | times | %[1]s, p50, ms | p99, ms | RSS, MiB | %[2]s, p50, ms | p99, ms | RSS, MiB | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", ours, other)
+	for rest := rows; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Case == rest[0].Case && rest[n].Nodes == rest[0].Nodes {
+			n++
+		}
+		us, them := turns(rest[:n], ours), turns(rest[:n], other)
+		times := "-"
+		if them.rate() > 0 {
+			times = fmt.Sprintf("%.1f", us.rate()/them.rate())
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", rest[0].Case, rest[0].Nodes, rest[0].Pods, strings.Join(us.rates, ", "), strings.Join(them.rates, ", "), times, us.clock(), them.clock(), strings.Join(append(us.notes, them.notes...), "; "))
+		rest = rest[n:]
+	}
+	return b.String()
+}
+
+// side is what one scheduler did of a case in all its turns.
+type side struct {
+	rates, notes []string // a turn each; what went wrong
+	placed       int
+	cpu          float64
+	p50, p99     []float64
+	rss          int64
+}
+
+func turns(rows []row, who string) side {
+	var s side
+	for _, r := range rows {
+		if r.Scheduler != who {
+			continue
+		}
+		s.rates, s.p50, s.p99 = append(s.rates, fmt.Sprintf("%.0f", r.PerCore)), append(s.p50, r.P50), append(s.p99, r.P99)
+		s.placed, s.cpu, s.rss = s.placed+r.Placed, s.cpu+r.CPU, max(s.rss, r.RSS)
+		if r.Placed < r.Pods {
+			s.notes = append(s.notes, fmt.Sprintf("%s, turn %d: %d placed", who, r.Turn, r.Placed))
+		}
+	}
+	return s
+}
+
+// rate is Pods per second of processor time.
+func (s side) rate() float64 {
+	if s.cpu == 0 {
+		return 0
+	}
+	return float64(s.placed) / s.cpu
+}
+
+// clock are the cells of times and memory: of several turns the least.
+func (s side) clock() string {
+	if len(s.p50) == 0 {
+		return "- | - | -"
+	}
+	return fmt.Sprintf("%s | %s | %d", ms(slices.Min(s.p50)), ms(slices.Min(s.p99)), s.rss)
 }
 
 func ms(v float64) string {
@@ -53,8 +127,8 @@ func (r *row) took(each []time.Duration, wall, cpu time.Duration) {
 	if wall > 0 {
 		r.PerSecond = float64(r.Placed) / wall.Seconds()
 	}
-	if cpu > 0 {
-		r.PerCore = float64(r.Placed) / cpu.Seconds()
+	if r.CPU = cpu.Seconds(); cpu > 0 {
+		r.PerCore = float64(r.Placed) / r.CPU
 	}
 }
 
@@ -85,20 +159,11 @@ func rssOf(pid int) int64 {
 	return resident * int64(os.Getpagesize()) >> 20
 }
 
-// cpuOf is the processor time of a process; 0 when it cannot be read.
+// cpuOf is the processor time of a process, by its own clock, which the kernel keeps in nanoseconds; 0 when it cannot be read.
 func cpuOf(pid int) time.Duration {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // what clock_getcpuclockid(3) makes of a process
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(raw), ") ")
-	fields := strings.Fields(rest)
-	var user, system int64
-	if len(fields) < 13 {
-		return 0
-	}
-	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-		return 0
-	}
-	return time.Duration(user+system) * (time.Second / 100) // USER_HZ
+	return time.Duration(t.Nano())
 }
