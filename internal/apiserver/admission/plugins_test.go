@@ -12,11 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,8 +30,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -515,6 +521,69 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
+// Each of the three modes has a level and a version of its own: enforce refuses, warn tells the caller, audit tells the log. A template is never refused; of
+// what would be refused later its writer is warned, with or without warn.
+func TestPodSecurityModes(t *testing.T) {
+	const at = "pod-security.kubernetes.io/"
+	ns := func(labels map[string]string) *corev1.Namespace {
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{}}}
+		for k, v := range labels {
+			n.Labels[at+k] = v
+		}
+		return n
+	}
+	// The level restricted asks for seccomp profiles since v1.19 and for capabilities to be dropped since v1.22.
+	almost := pod(func(p *corev1.Pod) {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
+		for _, c := range []*corev1.Container{&p.Spec.InitContainers[0], &p.Spec.Containers[0]} {
+			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false)}
+		}
+	})
+	replicas := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: appsv1.ReplicaSetSpec{Template: corev1.PodTemplateSpec{Spec: pod().Spec}}}
+	const capabilities = `unrestricted capabilities (containers "i", "c" must set securityContext.capabilities.drop=["ALL"])`
+	const seccomp = `seccompProfile (pod or containers "i", "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
+	for name, c := range map[string]struct {
+		labels               map[string]string
+		obj                  runtime.Object
+		refused, warned, log string
+	}{
+		"an old version knows less":     {labels: map[string]string{"enforce": "restricted", "enforce-version": "v1.18"}, obj: almost},
+		"a newer one knows more":        {labels: map[string]string{"enforce": "restricted", "enforce-version": "v1.19"}, obj: almost, refused: `violates PodSecurity "restricted:v1.19": ` + seccomp},
+		"the latest":                    {labels: map[string]string{"enforce": "restricted", "enforce-version": "latest"}, obj: almost, refused: `violates PodSecurity "restricted:latest": ` + capabilities + ", " + seccomp},
+		"warn alone":                    {labels: map[string]string{"warn": "restricted", "warn-version": "v1.20"}, obj: almost, warned: `would violate PodSecurity "restricted:v1.20": ` + seccomp},
+		"audit alone":                   {labels: map[string]string{"audit": "restricted", "audit-version": "v1.20"}, obj: almost, log: `audit-violations=would violate PodSecurity "restricted:v1.20": ` + seccomp},
+		"warned under another level":    {labels: map[string]string{"enforce": "baseline", "warn": "restricted"}, obj: almost, warned: `would violate PodSecurity "restricted:latest"`},
+		"refused is not warned of too":  {labels: map[string]string{"enforce": "restricted", "warn": "restricted", "audit": "restricted"}, obj: almost, refused: `violates PodSecurity "restricted:latest"`, log: `audit-violations=would violate`},
+		"the level that was enforced":   {labels: map[string]string{"enforce": "baseline"}, obj: almost, log: "enforce-policy=baseline:latest"},
+		"a template is not refused":     {labels: map[string]string{"enforce": "restricted", "warn": "restricted"}, obj: replicas, warned: `would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
+		"a template under enforce only": {labels: map[string]string{"enforce": "restricted"}, obj: replicas, warned: `would violate PodSecurity "restricted:latest"`},
+		"a level that is none":          {labels: map[string]string{"enforce": "strict"}, obj: almost, refused: `violates PodSecurity "restricted:latest"`, log: `error=Failed to parse policy: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := &heard{}
+			ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), told))
+			_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}, nil)
+			a := write{obj: c.obj}.attributes(t)
+			expect(t, plugin(t, "PodSecurity", ns(c.labels)).(admission.ValidationInterface).Validate(ctx, a, nil), c.refused)
+			if got := strings.Join(told.warnings, "\n"); (c.warned == "") != (got == "") || !strings.Contains(got, c.warned) {
+				t.Errorf("warned %q, want %q", got, c.warned)
+			}
+			key, want, _ := strings.Cut(c.log, "=")
+			if got, _ := audit.AuditContextFrom(ctx).GetEventAnnotation(at + key); key != "" && !strings.Contains(got, want) {
+				t.Errorf("the audit log has %s %q, want %q", key, got, want)
+			}
+			if _, noted := audit.AuditContextFrom(ctx).GetEventAnnotation(at + "audit-violations"); noted != strings.HasPrefix(c.log, "audit-violations") {
+				t.Errorf("the audit log has violations: %t", noted)
+			}
+		})
+	}
+}
+
+// heard remembers warnings.
+type heard struct{ warnings []string }
+
+func (h *heard) AddWarning(_, text string) { h.warnings = append(h.warnings, text) }
+
 func TestTaintNodes(t *testing.T) {
 	p := plugin(t, "TaintNodesByCondition")
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
@@ -562,37 +631,57 @@ func TestNodeRestriction(t *testing.T) {
 		write write
 		want  string
 	}{
-		"others are free":         {here, write{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
-		"own node":                {here, write{obj: node("n1")}, ""},
-		"another node":            {here, write{obj: node("n2")}, `node "n1" is not allowed to modify node "n2"`},
-		"own labels":              {here, write{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
-		"label of any domain":     {here, write{obj: node("n1", label("example.com/x"))}, ""},
-		"role label":              {here, write{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
-		"restricted label":        {here, write{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
-		"label later":             {here, write{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, `node "n1" is not allowed to modify labels: foo.k8s.io/x`},
-		"taints":                  {here, write{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
-		"owners":                  {here, write{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
-		"delete another":          {here, write{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
-		"no mirror":               {here, write{obj: pod()}, `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
-		"mirror":                  {here, write{obj: mirror()}, ""},
-		"mirror elsewhere":        {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, `node "n1" can only create pods with spec.nodeName set to itself`},
-		"mirror without owner":    {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })}, "owner reference set to itself"},
-		"mirror of an old node":   {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch: expected old got node-uid"},
-		"mirror with secret":      {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })}, "can not create pods that reference secrets"},
-		"delete its pod":          {here, write{old: bound("n1"), op: admission.Delete}, ""},
-		"delete another's pod":    {elsewhere, write{old: bound("n2"), op: admission.Delete}, `node "n1" can only delete pods with spec.nodeName set to itself`},
-		"status":                  {here, write{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
-		"status of another's":     {here, write{obj: bound("n1"), old: bound("n2"), sub: "status"}, "can only update pod status for pods with spec.nodeName set to itself"},
-		"labels by status":        {here, write{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"), sub: "status"}, "cannot update labels through pod status"},
-		"exec":                    {here, write{obj: bound("n1"), sub: "exec"}, `unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
-		"token":                   {here, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, ""},
-		"token without uid":       {here, write{obj: token(""), sub: "token", resource: "serviceaccounts"}, "node requested token with a pod binding without a uid"},
-		"token of a pod gone by":  {here, write{obj: token("old"), sub: "token", resource: "serviceaccounts"}, "does not match the UID in record"},
-		"token of another's pod":  {elsewhere, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
-		"lease":                   {here, write{obj: lease("kube-node-lease", "n1")}, ""},
-		"another's lease":         {here, write{obj: lease("kube-node-lease", "n2")}, "can only access node lease with the same name as the requesting node"},
-		"lease elsewhere":         {here, write{obj: lease("ns", "n1")}, `can only access leases in the "kube-node-lease" system namespace`},
-		"nameless node":           {here, write{obj: node("n1"), by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
+		"others are free":        {here, write{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
+		"own node":               {here, write{obj: node("n1")}, ""},
+		"another node":           {here, write{obj: node("n2")}, `node "n1" is not allowed to modify node "n2"`},
+		"own labels":             {here, write{obj: node("n1", label("node.kubernetes.io/x"))}, ""},
+		"label of any domain":    {here, write{obj: node("n1", label("example.com/x"))}, ""},
+		"role label":             {here, write{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
+		"restricted label":       {here, write{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
+		"label later":            {here, write{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, `node "n1" is not allowed to modify labels: foo.k8s.io/x`},
+		"taints":                 {here, write{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
+		"owners":                 {here, write{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
+		"delete another":         {here, write{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
+		"no mirror":              {here, write{obj: pod()}, `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},
+		"mirror":                 {here, write{obj: mirror()}, ""},
+		"mirror elsewhere":       {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, `node "n1" can only create pods with spec.nodeName set to itself`},
+		"mirror without owner":   {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = nil })}, "owner reference set to itself"},
+		"mirror of an old node":  {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "old" })}, "UID mismatch: expected old got node-uid"},
+		"mirror with secret":     {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "x"}} })}, "can not create pods that reference secrets"},
+		"delete its pod":         {here, write{old: bound("n1"), op: admission.Delete}, ""},
+		"delete another's pod":   {elsewhere, write{old: bound("n2"), op: admission.Delete}, `node "n1" can only delete pods with spec.nodeName set to itself`},
+		"status":                 {here, write{obj: bound("n1"), old: bound("n1"), sub: "status"}, ""},
+		"status of another's":    {here, write{obj: bound("n1"), old: bound("n2"), sub: "status"}, "can only update pod status for pods with spec.nodeName set to itself"},
+		"labels by status":       {here, write{obj: pod(func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), old: bound("n1"), sub: "status"}, "cannot update labels through pod status"},
+		"exec":                   {here, write{obj: bound("n1"), sub: "exec"}, `unexpected pod subresource "exec", only 'status' and 'eviction' are allowed`},
+		"token":                  {here, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, ""},
+		"token without uid":      {here, write{obj: token(""), sub: "token", resource: "serviceaccounts"}, "node requested token with a pod binding without a uid"},
+		"token of a pod gone by": {here, write{obj: token("old"), sub: "token", resource: "serviceaccounts"}, "does not match the UID in record"},
+		"token of another's pod": {elsewhere, write{obj: token("pod-uid"), sub: "token", resource: "serviceaccounts"}, "node requested token bound to a pod scheduled on a different node"},
+		"lease":                  {here, write{obj: lease("kube-node-lease", "n1")}, ""},
+		"another's lease":        {here, write{obj: lease("kube-node-lease", "n2")}, "can only access node lease with the same name as the requesting node"},
+		"lease elsewhere":        {here, write{obj: lease("ns", "n1")}, `can only access leases in the "kube-node-lease" system namespace`},
+		"nameless node":          {here, write{obj: node("n1"), by: &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes"}}}, `could not determine node from user "system:node:"`},
+		"evict its pod":          {here, write{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, ""},
+		"evict another's pod":    {elsewhere, write{obj: &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}, sub: "eviction", resource: "pods"}, "node n1 can only evict pods with spec.nodeName set to itself"},
+		"update a pod":           {here, write{obj: bound("n1"), old: bound("n1")}, `unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
+		"claims by status": {here, write{obj: pod(func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.ResourceClaimStatuses = "n1", []corev1.PodResourceClaimStatus{{Name: "c"}}
+		}), old: bound("n1"), sub: "status"}, `node "n1" cannot update resource claim statuses`},
+		"mirror with account":    {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" })}, `node "n1" can not create pods that reference a service account`},
+		"mirror with two owners": {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, p.OwnerReferences[0]) })}, "single owner reference set to itself"},
+		"mirror that blocks":     {here, write{obj: mirror(func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = ptr(true) })}, `node "n1" must not set blockOwnerDeletion on an owner reference`},
+		"mirror with config map": {here, write{obj: mirror(func(p *corev1.Pod) {
+			p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
+		})}, `node "n1" can not create pods that reference configmaps`},
+		"mirror with claim": {here, write{obj: mirror(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
+		})}, `node "n1" can not create pods that reference persistentvolumeclaims`},
+		"mirror with devices":     {here, write{obj: mirror(func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} })}, `node "n1" can not create pods that reference resourceclaims`},
+		"own CSINode":             {here, write{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, ""},
+		"another's CSINode":       {here, write{obj: &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}, "can only access CSINode with the same name as the requesting node"},
+		"own slice":               {here, write{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n1")}}}, ""},
+		"another's slice":         {here, write{obj: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{NodeName: ptr("n2")}}}, "can only create ResourceSlice with the same NodeName as the requesting node"},
 		"claim by another subres": {here, write{obj: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}, "may only update PVC status"},
 	} {
 		t.Run(name, func(t *testing.T) {

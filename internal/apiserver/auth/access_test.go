@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,12 +126,15 @@ func eventually(t testing.TB, f func() error) {
 	}
 }
 
+var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
 func TestAccess(t *testing.T) {
 	s := serve(t, auth.Options{})
 	t.Logf("ready in %v", s.took)
 	for name, test := range map[string]func(*testing.T, *server){
 		"certificates": certificates, "anonymous": anonymous, "reviews": reviews, "tokens": tokensLife, "scheduler": scheduler,
-		"node": nodeAgent, "escalation": escalation, "sums": sums, "stories": stories, "defaults of Pods": podDefaults, "discovery of keys": discovery,
+		"node": nodeAgent, "escalation": escalation, "escalate and bind": escalateAndBind, "audiences": audiences,
+		"dry run of a token": dryToken, "sums": sums, "stories": stories, "defaults of Pods": podDefaults, "discovery of keys": discovery,
 		"hostile": hostile,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
@@ -375,6 +379,132 @@ func escalation(t *testing.T, s *server) {
 	}, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "attempting to grant RBAC permissions not currently held") {
 		t.Errorf("eve bound cluster-admin: %v", err)
+	}
+}
+
+// escalateAndBind: who may "escalate" writes roles with more than they hold, who may "bind" binds a role they do not hold, each for the names they were
+// given, and a role that is a sum of others is written by who holds everything.
+func escalateAndBind(t *testing.T, s *server) {
+	ctx := t.Context()
+	admin, may := s.as(t, master()), []string{"create", "update", "patch"}
+	for name, more := range map[string]rbacv1.PolicyRule{
+		"plain":  {Verbs: []string{"get"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}},
+		"raiser": {Verbs: []string{"escalate"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{"raised"}},
+		"binder": {Verbs: []string{"bind"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{"view"}},
+		"both":   {Verbs: []string{"bind", "escalate"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles", "roles"}},
+	} {
+		rules := []rbacv1.PolicyRule{more, {Verbs: may, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles", "clusterrolebindings", "rolebindings"}}}
+		if _, err := admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name}, Subjects: []rbacv1.Subject{{Kind: "User", Name: name}},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			_, err := s.named(t, name).RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, dry)
+			return err
+		})
+	}
+	role := func(name string, sum *rbacv1.AggregationRule, rules ...rbacv1.PolicyRule) func(kubernetes.Interface) error {
+		return func(c kubernetes.Interface) error {
+			_, err := c.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules, AggregationRule: sum}, dry)
+			return err
+		}
+	}
+	raise := func(name string) func(kubernetes.Interface) error {
+		if _, err := admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return func(c kubernetes.Interface) error {
+			_, err := c.RbacV1().ClusterRoles().Patch(ctx, name, types.MergePatchType, []byte(`{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`), metav1.PatchOptions{DryRun: dry.DryRun})
+			return err
+		}
+	}
+	binding := func(to string) func(kubernetes.Interface) error {
+		return func(c kubernetes.Interface) error {
+			_, err := c.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: to}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "zoe"}},
+			}, dry)
+			return err
+		}
+	}
+	secrets := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}
+	sum := &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}}}
+	const grant = "is attempting to grant RBAC permissions not currently held"
+	for name, c := range map[string]struct {
+		do      func(kubernetes.Interface) error
+		refused map[string]string // all others may
+	}{
+		"raise":                {raise("raised"), map[string]string{"plain": grant, "binder": grant}},
+		"raise another":        {raise("other"), map[string]string{"plain": grant, "binder": grant, "raiser": grant}},
+		"make one":             {role("new", nil, secrets), map[string]string{"plain": grant, "binder": grant, "raiser": grant}}, // a creation names nothing
+		"bind":                 {binding("view"), map[string]string{"plain": grant, "raiser": grant}},
+		"bind another":         {binding("edit"), map[string]string{"plain": grant, "raiser": grant, "binder": grant}},
+		"bind what is not":     {binding("nothing"), map[string]string{"plain": `rolebindings.rbac.authorization.k8s.io "nothing" not found`, "raiser": "not found", "binder": "not found"}},
+		"a sum of other roles": {role("sum", sum), map[string]string{"plain": "must have cluster-admin privileges to use the aggregationRule", "binder": "cluster-admin", "raiser": "cluster-admin"}},
+	} {
+		for _, who := range []string{"plain", "raiser", "binder", "both"} {
+			err, want := c.do(s.named(t, who)), c.refused[who]
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s by %s: %v, want %q", name, who, err, want)
+			}
+		}
+	}
+}
+
+// dryToken: a dry run of a token request is judged and answered as upstream does it, with a token, and leaves the account as it is.
+func dryToken(t *testing.T, s *server) {
+	accounts := s.as(t, master()).CoreV1().ServiceAccounts("default")
+	account, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "dry"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := &authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{UID: account.UID}, Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
+	got, err := accounts.CreateToken(t.Context(), "dry", ask, dry)
+	if err != nil || got.Status.Token == "" || got.UID != account.UID || got.Name != "dry" || got.Namespace != "default" {
+		t.Errorf("answered %+v, %v", got, err)
+	}
+	for want, wrong := range map[string]*authenticationv1.TokenRequest{
+		"may not specify a duration less than 10 minutes":   {Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(5))}},
+		"does not match the UID of the service account":     {ObjectMeta: metav1.ObjectMeta{UID: "old"}},
+		"cannot bind token to object of type /v1, Kind=Foo": {Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Foo", Name: "x"}}},
+	} {
+		if _, err := accounts.CreateToken(t.Context(), "dry", wrong, dry); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := accounts.CreateToken(t.Context(), "dry", ask, metav1.CreateOptions{DryRun: []string{"some"}}); !apierrors.IsInvalid(err) {
+		t.Errorf("a dry run of part of the stages: %v", err)
+	}
+	if now, err := accounts.Get(t.Context(), "dry", metav1.GetOptions{}); err != nil || now.ResourceVersion != account.ResourceVersion {
+		t.Errorf("the account was written: %+v, %v", now, err)
+	}
+}
+
+// audiences: a review says which of the audiences asked for a token is good for, and refuses a token that is good for none.
+func audiences(t *testing.T, s *server) {
+	c := s.as(t, master())
+	s.account(t, "default", "default")
+	raw, err := s.token(t, c, "default", authenticationv1.TokenRequestSpec{Audiences: []string{"vault", "bank"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		ask  []string
+		want string // the audiences in common, or the error
+	}{
+		{[]string{"vault"}, "vault"}, {[]string{"mint", "bank", "vault"}, "bank,vault"}, {[]string{"mint"}, ""}, {nil, ""},
+	} {
+		r, err := c.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: raw, Audiences: tt.ask}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(slices.Sorted(slices.Values(r.Status.Audiences)), ",")
+		if r.Status.Authenticated != (tt.want != "") || got != tt.want || (tt.want == "") != strings.Contains(r.Status.Error, "invalid for the target audience") {
+			t.Errorf("for %v: %+v, want %q", tt.ask, r.Status, tt.want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -158,6 +159,11 @@ jwt:
   claimMappings:
     username: {expression: '"ext:" + claims.sub'}
     groups: {claim: roles, prefix: "ext:"}
+    uid: {claim: sub}
+    extra: [{key: example.com/team, valueExpression: "claims.?team.orValue('none')"}]
+  claimValidationRules:
+  - {claim: tier, requiredValue: gold}
+  - {expression: "claims.exp - claims.iat <= 7200", message: no token may live for more than two hours}
   userValidationRules:
   - {expression: "!user.username.endsWith('mallory')", message: mallory may not}
 anonymous:
@@ -165,13 +171,21 @@ anonymous:
   conditions: [{path: /livez}]
 `, i.URL, "      "+strings.ReplaceAll(strings.TrimSpace(i.ca), "\n", "\n      ")))
 	s := serve(t, auth.Options{OIDC: oidc.Options{File: file}})
-	who := s.eventually(t, i.token(t, map[string]any{"roles": []string{"dev"}}))
-	if who.Username != "ext:carol" || !strings.Contains(fmt.Sprint(who.Groups), "ext:dev") {
+	// token is one that passes, with changes.
+	token := func(claims map[string]any) string {
+		all := map[string]any{"tier": "gold"}
+		maps.Copy(all, claims)
+		return i.token(t, all)
+	}
+	who := s.eventually(t, token(map[string]any{"roles": []string{"dev"}, "team": "red"}))
+	if who.Username != "ext:carol" || !strings.Contains(fmt.Sprint(who.Groups), "ext:dev") || who.UID != "carol" || fmt.Sprint(who.Extra["example.com/team"]) != "[red]" {
 		t.Errorf("%+v", who)
 	}
 	for name, token := range map[string]string{
-		"other audience": i.token(t, map[string]any{"aud": "else"}), "expired": i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
-		"rule": i.token(t, map[string]any{"sub": "mallory"}), "other issuer's key": newIssuer(t).token(t, map[string]any{"iss": i.URL}),
+		"other audience": token(map[string]any{"aud": "else"}), "expired": token(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
+		"rule": token(map[string]any{"sub": "mallory"}), "other issuer's key": newIssuer(t).token(t, map[string]any{"iss": i.URL, "tier": "gold"}),
+		"claim that is required": token(map[string]any{"tier": "silver"}), "claim that is absent": i.token(t, nil),
+		"rule over claims": token(map[string]any{"exp": time.Now().Add(5 * time.Hour).Unix()}),
 	} {
 		if who, err := s.whoami(t, token); err == nil {
 			t.Errorf("%s: taken as %+v", name, who)

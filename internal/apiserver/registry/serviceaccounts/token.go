@@ -69,7 +69,10 @@ func (t *Token) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 }
 
-// Create implements rest.NamedCreater.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the UID of the request: it is a precondition on the account.
+func (t *Token) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
+
+// Create implements rest.NamedCreater. A dry run is answered like any other, as upstream does: nothing is stored either way.
 func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	req, ok := obj.(*authenticationv1.TokenRequest)
 	if !ok {
@@ -90,6 +93,10 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 	account, ok := found.(*corev1.ServiceAccount)
 	if !ok {
 		return nil, apierrors.NewInternalError(fmt.Errorf("not a ServiceAccount: %T", found))
+	}
+	if req.UID != "" && req.UID != account.UID {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, name,
+			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID))
 	}
 	now := t.deps.Now()
 	t.fill(req, account, now)
@@ -121,10 +128,7 @@ func (t *Token) Create(ctx context.Context, name string, obj runtime.Object, val
 
 // fill writes what the request left out.
 func (t *Token) fill(req *authenticationv1.TokenRequest, account *corev1.ServiceAccount, now time.Time) {
-	req.Name, req.Namespace = account.Name, account.Namespace
-	if req.UID == "" {
-		req.UID = account.UID
-	}
+	req.Name, req.Namespace, req.UID = account.Name, account.Namespace, account.UID
 	req.CreationTimestamp = metav1.NewTime(now)
 	req.Status = authenticationv1.TokenRequestStatus{}
 	if len(req.Spec.Audiences) == 0 {

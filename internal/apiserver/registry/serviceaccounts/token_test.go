@@ -92,6 +92,9 @@ func TestTokenRequests(t *testing.T) {
 		"secret":                   {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("Secret", "s", "")}, life: time.Hour, seconds: 3600},
 		"config map":               {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("ConfigMap", "x", "")}, want: "cannot bind token to object of type /v1, Kind=ConfigMap"},
 		"absent account":           {account: "absent", want: `serviceaccounts "absent" not found`},
+		"its account's UID":        {meta: metav1.ObjectMeta{UID: "uid-1"}, life: time.Hour, seconds: 3600},
+		"another account's UID":    {meta: metav1.ObjectMeta{UID: "old"}, want: `Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "sa": the UID in the token request (old) does not match the UID of the service account (uid-1)`},
+		"other namespace":          {meta: metav1.ObjectMeta{Namespace: "other"}, want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.namespace: Invalid value: "other": must match the service account namespace if specified`},
 		"other name":               {meta: metav1.ObjectMeta{Name: "other"}, want: `TokenRequest.authentication.k8s.io "sa" is invalid: metadata.name: Invalid value: "other": must match the service account name if specified`},
 	} {
 		t.Run(name, func(t *testing.T) {

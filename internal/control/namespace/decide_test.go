@@ -1,0 +1,108 @@
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func core(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: resource}
+}
+
+// What is left of a namespace, who holds it and what failed is told in upstream's five conditions and words.
+func TestConditions(t *testing.T) {
+	for name, c := range map[string]struct {
+		found Finding
+		left  bool
+		want  map[corev1.NamespaceConditionType]string
+	}{
+		"empty": {want: map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionDiscoveryFailure: "False ResourcesDiscovered All resources successfully discovered",
+			corev1.NamespaceDeletionGVParsingFailure: "False ParsedGroupVersions All legacy kube types successfully parsed",
+			corev1.NamespaceDeletionContentFailure:   "False ContentDeleted All content successfully deleted, may be waiting on finalization",
+			corev1.NamespaceContentRemaining:         "False ContentRemoved All content successfully removed",
+			corev1.NamespaceFinalizersRemaining:      "False ContentHasNoFinalizers All content-preserving finalizers finished",
+		}},
+		"held": {left: true, found: Finding{Contents: []Content{
+			{Resource: core("pods")}, {Resource: core("secrets"), Left: 2, Finalizers: map[string]int{"b/c": 1, "a/b": 2}},
+			{Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Left: 1, Finalizers: map[string]int{"b/c": 1}},
+		}}, want: map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceContentRemaining:    "True SomeResourcesRemain Some resources are remaining: deployments.apps has 1 resource instances, secrets. has 2 resource instances",
+			corev1.NamespaceFinalizersRemaining: "True SomeFinalizersRemain Some content in the namespace has finalizers remaining: a/b in 2 resource instances, b/c in 2 resource instances",
+		}},
+		"unknown groups": {left: true, found: Finding{Discovery: errors.New("a.b/v1: away")}, want: map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionDiscoveryFailure: "True DiscoveryFailed Discovery failed for some groups: a.b/v1: away",
+		}},
+		"failed": {left: true, found: Finding{Contents: []Content{{Resource: core("secrets"), Err: errors.New("no rights")}}}, want: map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionContentFailure: "True ContentDeletionFailed Failed to delete all resource types, 1 remaining: no rights",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.found.Left() != c.left {
+				t.Errorf("left: %t", c.found.Left())
+			}
+			all := Conditions(c.found)
+			if len(all) != 5 {
+				t.Fatalf("%d conditions", len(all))
+			}
+			for _, d := range all {
+				want, ok := c.want[d.Type]
+				if got := fmt.Sprintf("%s %s %s", d.Status, d.Reason, d.Message); ok && got != want || !ok && !strings.HasPrefix(got, "False") {
+					t.Errorf("%s: %s\nwant %s", d.Type, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Pods go first: while one is left, or cannot be counted, the rest stays.
+func TestPodsGoFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		found Finding
+		want  bool
+	}{
+		"none":         {Finding{Contents: []Content{{Resource: core("pods")}, {Resource: core("secrets"), Left: 3}}}, false},
+		"one":          {Finding{Contents: []Content{{Resource: core("pods"), Left: 1, Grace: 30}}}, true},
+		"uncounted":    {Finding{Contents: []Content{{Resource: core("pods"), Err: errors.New("away")}}}, true},
+		"of metrics":   {Finding{Contents: []Content{{Resource: schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes"}, Left: 1}}}, false},
+		"nothing seen": {Finding{}, false},
+	} {
+		if got := c.found.PodsLeft(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if got := (Finding{Contents: []Content{{Grace: 30}, {Grace: 5}}}).Grace(); got != 30 {
+		t.Errorf("grace %d", got)
+	}
+}
+
+// A condition that stays keeps its time, one that turns takes the new one, and a foreign one is left alone.
+func TestMerge(t *testing.T) {
+	then, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	have, changed := Merge([]corev1.NamespaceCondition{{Type: "example.com/own", Status: corev1.ConditionTrue}}, Conditions(Finding{Contents: []Content{{Resource: core("pods"), Left: 2}}}), then)
+	if !changed || len(have) != 6 {
+		t.Fatalf("%t, %d conditions", changed, len(have))
+	}
+	if _, changed := Merge(have, Conditions(Finding{Contents: []Content{{Resource: core("pods"), Left: 2}}}), now); changed {
+		t.Error("the same finding changes something")
+	}
+	fewer, changed := Merge(have, Conditions(Finding{Contents: []Content{{Resource: core("pods"), Left: 1}}}), now)
+	none, _ := Merge(fewer, Conditions(Finding{}), now)
+	for _, d := range fewer {
+		if d.Type == corev1.NamespaceContentRemaining && (!changed || d.LastTransitionTime != then || !strings.Contains(d.Message, "has 1 resource")) {
+			t.Errorf("one Pod less: %+v", d)
+		}
+	}
+	for _, d := range none {
+		if d.Type == corev1.NamespaceContentRemaining && (d.LastTransitionTime != now || d.Status != corev1.ConditionFalse) {
+			t.Errorf("no Pod: %+v", d)
+		}
+	}
+}
