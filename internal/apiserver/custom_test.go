@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 )
@@ -123,4 +124,96 @@ func TestOpenAPI(t *testing.T) {
 	if !strings.Contains(string(old), "io.k8s.api.core.v1.Pod") || strings.Contains(string(old), "__internal") {
 		t.Errorf("openapi/v2: %d bytes", len(old))
 	}
+}
+
+const looseDefinition = `
+metadata: {name: looses.loose.example.com}
+spec:
+  group: loose.example.com
+  scope: Namespaced
+  names: {plural: looses, singular: loose, kind: Loose}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              known: {type: string, default: set}
+              port: {x-kubernetes-int-or-string: true}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {typed: {type: integer}}}
+              closed: {type: object, properties: {a: {type: string}}}
+              pod: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+              list: {type: array, items: {type: object, properties: {id: {type: string, default: unnamed}}}}
+          status: {type: object, properties: {seen: {type: boolean}}}
+`
+
+// What a schema does not know is cut off unless it says otherwise, what it has defaults for is filled in, deep inside as well, also for objects that were
+// stored before a default was there; the status is written apart.
+func TestCustomObjectsArePruned(t *testing.T) {
+	s, c := shared(t)
+	ns := space(t, c)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(looseDefinition), crd); err != nil {
+		t.Fatal(err)
+	}
+	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
+	must[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
+	defer func() { _ = ext.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}) }()
+	looses := dynamic.NewForConfigOrDie(s.InProcess(admin())).Resource(schema.GroupVersionResource{Group: "loose.example.com", Version: "v1", Resource: "looses"}).Namespace(ns)
+	read := func(text string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte("{apiVersion: loose.example.com/v1, kind: Loose, "+text+"}"), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	ignore := metav1.CreateOptions{FieldValidation: metav1.FieldValidationIgnore}
+	until(t, "the kind is served", func() bool {
+		_, err := looses.Create(t.Context(), read(`metadata: {name: first}`), ignore)
+		return err == nil || apierrors.IsAlreadyExists(err)
+	})
+	// fields are spec and status as JSON.
+	fields := func(u *unstructured.Unstructured) string {
+		raw := must[[]byte](t)(json.Marshal(map[string]any{"spec": u.Object["spec"], "status": u.Object["status"]}))
+		return string(raw)
+	}
+	sent := read(`metadata: {name: a}, top: 1, status: {seen: true}, spec: {odd: 1, port: 80, free: {x: {z: 1}, typed: 2}, closed: {a: b, c: d}, list: [{odd: 1}, {id: own}],
+		pod: {apiVersion: v1, kind: Pod, metadata: {name: p, odd: 1}, spec: {anything: 1}}}`)
+	const want = `{"spec":{"closed":{"a":"b"},"free":{"typed":2,"x":{"z":1}},"known":"set","list":[{"id":"unnamed"},{"id":"own"}],` +
+		`"pod":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"anything":1}},"port":80},"status":null}`
+	made := must[*unstructured.Unstructured](t)(looses.Create(t.Context(), sent, ignore))
+	if got := fields(made); got != want || made.Object["top"] != nil {
+		t.Errorf("stored\n%s\nwant\n%s", got, want)
+	}
+	_, err := looses.Create(t.Context(), read(`metadata: {name: b}, spec: {odd: 1, closed: {c: d}}`), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.closed.c", unknown field "spec.odd"`) {
+		t.Errorf("strictly: %v", err)
+	}
+	for text, want := range map[string]string{
+		`spec: {free: {typed: a}}`: `spec.free.typed: Invalid value: "string": spec.free.typed in body must be of type integer: "string"`,
+		`spec: {port: [1]}`:        `spec.port: Invalid value: "array": spec.port in body must be of type integer,string: "array"`,
+		`spec: {pod: {kind: Pod}}`: `spec.pod.apiVersion: Required value`,
+	} {
+		if _, err := looses.Create(t.Context(), read(`metadata: {name: c}, `+text), ignore); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %s", text, err, want)
+		}
+	}
+	made.Object["status"] = map[string]any{"seen": true, "odd": 1}
+	made.Object["spec"] = map[string]any{"known": "other"}
+	seen := must[*unstructured.Unstructured](t)(looses.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))
+	if got, want := fields(seen), strings.Replace(want, `"status":null`, `"status":{"seen":true}`, 1); got != want || seen.GetGeneration() != 1 {
+		t.Errorf("after its status was written: generation %d\n%s\nwant\n%s", seen.GetGeneration(), got, want)
+	}
+	must[*apiextensionsv1.CustomResourceDefinition](t)(ext.Patch(t.Context(), crd.Name, types.JSONPatchType,
+		[]byte(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/default","value":{"closed":{"a":"late"}}}]`), metav1.PatchOptions{}))
+	until(t, "an object of before has the new default", func() bool {
+		got, err := looses.Get(t.Context(), "first", metav1.GetOptions{})
+		return err == nil && fields(got) == `{"spec":{"closed":{"a":"late"},"known":"set"},"status":null}`
+	})
 }

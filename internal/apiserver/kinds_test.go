@@ -168,7 +168,8 @@ func TestDiscoveryListsSubresources(t *testing.T) {
 	}
 	for _, want := range []string{
 		"v1 pods/binding", "v1 pods/eviction", "v1 pods/status", "v1 pods/ephemeralcontainers", "v1 pods/log", "v1 pods/exec", "v1 pods/attach",
-		"v1 pods/portforward", "v1 namespaces/finalize", "v1 nodes/status", "v1 replicationcontrollers/scale",
+		"v1 pods/portforward", "v1 pods/proxy", "v1 pods/resize", "v1 namespaces/finalize", "v1 namespaces/status", "v1 nodes/status", "v1 nodes/proxy",
+		"v1 services/status", "v1 services/proxy", "v1 replicationcontrollers/scale", "certificates.k8s.io/v1 certificatesigningrequests/status",
 		"apps/v1 deployments/scale", "apps/v1 statefulsets/scale", "apps/v1 replicasets/scale", "certificates.k8s.io/v1 certificatesigningrequests/approval",
 	} {
 		if !have[want] {
