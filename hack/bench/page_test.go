@@ -127,6 +127,7 @@ func TestSightingsSurviveTheEndOfAWatch(t *testing.T) {
 
 // The four figures that the documents state are read from the journal and said to pass or to fail.
 //
+// row: API-18
 // row: OPS-08
 func TestPromises(t *testing.T) {
 	asked := time.Now()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
 // next waits for the next event of a watch that is not a bookmark.
@@ -167,6 +172,48 @@ func TestWatchList(t *testing.T) {
 	}
 	must[*corev1.Pod](t)(pods.Create(t.Context(), pod("new"), metav1.CreateOptions{}))
 	expect(t, w, watch.Added, "new")
+}
+
+// An informer hears of each write by the watch it has: nothing is asked for between a Pod's creation and its notice, however many come, so that only the
+// way of one event lies between. What that way takes is measured (`hack/bench.sh -only promises`).
+//
+// row: API-18
+func TestNoticeNeedsNoRequest(t *testing.T) {
+	s, c := shared(t)
+	ns := space(t, c)
+	cfg := restclient.CopyConfig(s.InProcess(admin()))
+	var asked atomic.Int32
+	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			return rt.RoundTrip(req)
+		})
+	})
+	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, informers.WithNamespace(ns))
+	noticed := make(chan *corev1.Pod, 1)
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { noticed <- o.(*corev1.Pod) }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer factory.Shutdown()
+	defer stop()
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	before := asked.Load()
+	for n := range 20 {
+		made := must[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod(fmt.Sprint("p", n)), metav1.CreateOptions{}))
+		select {
+		case p := <-noticed:
+			if p.UID != made.UID || p.ResourceVersion != made.ResourceVersion {
+				t.Fatalf("noticed %s at %s, want %s at %s", p.Name, p.ResourceVersion, made.Name, made.ResourceVersion)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s was not noticed", made.Name)
+		}
+	}
+	if n := asked.Load() - before; n != 0 {
+		t.Errorf("%d requests between 20 creations and their notice, want none", n)
+	}
 }
 
 // A client that stops ends its request; the watch channel closes.
