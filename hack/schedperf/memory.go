@@ -24,7 +24,8 @@ type mind struct {
 	world  *snapshot.World
 	judges *place.Judges
 	boards place.Boards
-	memory *place.Memory // nil: plain
+	memory *place.Memory             // nil: plain
+	keep   []framework.ReservePlugin // what a winner's volumes and devices are kept with
 	tried  preempt.Memory
 	pick   *rand.Rand // where a search for victims begins
 }
@@ -34,6 +35,10 @@ func newMind(plain bool) (*mind, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newMindOf(plain, h)
+}
+
+func newMindOf(plain bool, h framework.Handle) (*mind, error) {
 	j, err := plugins.Judges("default-scheduler", h)
 	if err != nil {
 		return nil, err
@@ -71,13 +76,22 @@ func newHome() (framework.Handle, error) {
 
 // decide makes one ruling and the fact for the journal, and assumes the Pod where it is to go; false when it fits nowhere.
 func (m *mind) decide(ctx context.Context, p *v1.Pod) (bool, error) {
-	r := place.One(ctx, m.in(p))
+	in := m.in(p)
+	if m.keep != nil {
+		in.State = place.NewState()
+	}
+	r := place.One(ctx, in)
 	r.Fact()
 	if !r.Fits() {
 		if r.Failed() {
 			return false, r.End.AsError()
 		}
 		return false, nil
+	}
+	for _, k := range m.keep {
+		if no := k.Reserve(ctx, in.State, p, r.Winner); !no.IsSuccess() {
+			return false, no.AsError()
+		}
 	}
 	return true, m.world.Assume(p, r.Winner)
 }
@@ -109,7 +123,7 @@ func (m *mind) evict(ctx context.Context, p *v1.Pod) (bool, error) {
 func inMemory(ctx context.Context, o options) ([]row, error) {
 	var rows []row
 	err := o.chosen(func(s shape, nodes int) error {
-		if s.apiOnly != "" || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		r, err := s.inMemory(ctx, o, nodes)
@@ -122,11 +136,38 @@ func inMemory(ctx context.Context, o options) ([]row, error) {
 	return rows, err
 }
 
+// mind is a mind that knows what Pods of the shape need; end stops what runs for it.
+func (s *shape) mind(ctx context.Context, o options, of part) (m *mind, end func(), err error) {
+	if s.setup == nil {
+		m, err = newMind(o.shadow)
+		return m, func() {}, err
+	}
+	h, end, err := s.stock(ctx, of.nodes, of.n)
+	if err != nil {
+		return nil, nil, err
+	}
+	if m, err = newMindOf(o.shadow, h); err != nil {
+		end()
+		return nil, nil, err
+	}
+	for _, f := range m.judges.Filter {
+		if k, ok := f.(framework.ReservePlugin); ok {
+			m.keep = append(m.keep, k)
+		}
+	}
+	return m, end, nil
+}
+
 func (s *shape) inMemory(ctx context.Context, o options, nodes int) (row, error) {
-	m, err := newMind(o.shadow)
+	n := s.measured(nodes)
+	if o.pods > 0 {
+		n = o.pods
+	}
+	m, end, err := s.mind(ctx, o, part{nodes: nodes, n: n})
 	if err != nil {
 		return row{}, err
 	}
+	defer end()
 	for i := range nodes {
 		m.world.SetNode(s.makeNode(i))
 	}
@@ -140,10 +181,6 @@ func (s *shape) inMemory(ctx context.Context, o options, nodes int) (row, error)
 				return row{}, err
 			}
 		}
-	}
-	n := s.measured(nodes)
-	if o.pods > 0 {
-		n = o.pods
 	}
 	r := row{Case: s.name, Nodes: nodes, Pods: n}
 	decide := m.decide

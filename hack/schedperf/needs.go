@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // driver serves the volumes and devices of measured Pods; limit is how many of its volumes a node takes, as in scheduler_perf.
@@ -44,8 +45,8 @@ func csiNodes(ctx context.Context, b *bed, nodes int, change func(*storagev1.CSI
 // perNode is how many devices a node has.
 const perNode = 10
 
-// devices lets every node offer devices of one class.
-func devices(ctx context.Context, b *bed, nodes int) error {
+// equipped lets every node offer devices of one class.
+func equipped(ctx context.Context, b *bed, nodes int) error {
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "test-class"}, Spec: resourceapi.DeviceClassSpec{
 		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)}}},
 	}}
@@ -65,10 +66,10 @@ func devices(ctx context.Context, b *bed, nodes int) error {
 	})
 }
 
-// deviceClaim makes the claim of a Pod, as the controller makes it from a template.
+// deviceClaim makes the claim of a Pod, as the controller makes it from a template. A real API gives it a UID of its own.
 func deviceClaim(ctx context.Context, b *bed, name string) error {
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sched-1", Name: name}, Spec: resourceapi.ResourceClaimSpec{
-		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "test-class"}}}},
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sched-1", Name: name, UID: types.UID(name)}, Spec: resourceapi.ResourceClaimSpec{
+		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "test-class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}}},
 	}}
 	_, err := b.client.ResourceV1().ResourceClaims("sched-1").Create(ctx, claim, metav1.CreateOptions{})
 	return err
@@ -91,7 +92,7 @@ func bound(ctx context.Context, b *bed, name string, source v1.PersistentVolumeS
 		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}, ClaimRef: &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "sched-1", Name: name},
 		PersistentVolumeSource: source,
 	}}
-	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "true"}}, Spec: v1.PersistentVolumeClaimSpec{
 		VolumeName: name, StorageClassName: &none, AccessModes: pv.Spec.AccessModes, Resources: v1.VolumeResourceRequirements{Requests: size},
 	}}
 	made, err := b.client.CoreV1().PersistentVolumeClaims("sched-1").Create(ctx, claim, metav1.CreateOptions{})

@@ -23,7 +23,6 @@ type shape struct {
 	waiting  bool                                                // the Pods that stand there first never get a node
 	evicts   bool                                                // measured Pods need others to leave
 	churn    bool                                                // nodes, Pods and Services come and go meanwhile
-	apiOnly  string                                              // why the case cannot run in memory
 	before   func(ctx context.Context, b *bed, nodes int) error  // makes what nodes offer
 	setup    func(ctx context.Context, b *bed, pod string) error // makes what a Pod needs
 }
@@ -96,8 +95,6 @@ var (
 	}
 )
 
-const claims = "claims are objects of the API"
-
 // mounting mounts the claim of the Pod's name.
 func mounting(p *v1.Pod, _ int) {
 	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
@@ -125,10 +122,10 @@ var shapes = []shape{
 	{name: "SchedulingWhileGated", init: per(2), waiting: true, initPod: func(p *v1.Pod, _ int) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/hold"}}
 	}, measured: per(2)},
-	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), apiOnly: claims, before: drivers, setup: volume, pod: any3(mounting)},
-	{name: "SchedulingCSIPVsWithoutLimits", init: per(0.2), measured: per(0.4), apiOnly: claims, setup: volume, pod: any3(mounting)},
-	{name: "SchedulingMigratedInTreePVs", init: per(0.2), measured: per(0.4), apiOnly: claims, before: tookOver, setup: inTree, pod: any3(mounting)},
-	{name: "SchedulingWithResourceClaim", measured: per(0.4), room: per(2), apiOnly: "devices are objects of the API", before: devices, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
+	{name: "SchedulingCSIPVs", init: per(0.2), measured: per(0.4), before: drivers, setup: volume, pod: any3(mounting)},
+	{name: "SchedulingCSIPVsWithoutLimits", init: per(0.2), measured: per(0.4), setup: volume, pod: any3(mounting)},
+	{name: "SchedulingMigratedInTreePVs", init: per(0.2), measured: per(0.4), before: tookOver, setup: inTree, pod: any3(mounting)},
+	{name: "SchedulingWithResourceClaim", measured: per(0.4), room: per(2), before: equipped, setup: deviceClaim, pod: func(p *v1.Pod, i, _ int) {
 		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "device", ResourceClaimName: &p.Name}}
 		p.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "device"}}
 	}},
