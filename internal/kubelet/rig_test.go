@@ -32,6 +32,7 @@ import (
 type rig struct {
 	t      *testing.T
 	fake   *crifake.Fake
+	cri    *cri.Client
 	api    *fake.Clientset
 	root   string
 	groups *groups
@@ -92,6 +93,7 @@ func (r *rig) begin() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.cri = client
 	none := ""
 	o := kubelet.Options{
 		Client: r.api, NodeName: "n1", Runtime: client.Runtime(), Images: client.Images(), RootDir: filepath.Join(r.root, "kubelet"), LogDir: filepath.Join(r.root, "logs"),

@@ -48,7 +48,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	side(func() { k.sweeps(ctx) })
 	side(func() { k.keepHouse(ctx) })
 	side(func() { k.collectImages(ctx) })
-	k.listen(ctx, side)
+	if k.adopt(ctx) {
+		k.listen(ctx, side)
+	}
 	<-ctx.Done()
 	k.pool.Wait()
 	wg.Wait()

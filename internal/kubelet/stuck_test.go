@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
 // stuckIn is what the kubelet says of Pods that hang.
@@ -111,14 +112,18 @@ func TestDeletionOfAStuckPodSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-// A deletion interrupts the call that hangs.
+// A deletion interrupts the call that hangs. Whether the runtime makes the sandbox nevertheless is awaited, and said; then the Pod goes.
 func TestDeletionInterruptsACallThatHangs(t *testing.T) {
 	in(t, func(r *rig) {
 		r.faultOf("stuck", "RunPodSandbox", "hang")
 		r.create(pod("stuck", box("app", runs)))
 		r.pass(20 * time.Second)
 		r.delete("stuck", 30)
-		r.pass(2 * time.Second)
+		r.pass(3 * time.Second)
+		if r.get("stuck") == nil || !strings.Contains(r.facts.all(), "Waiting: waits for the runtime to drop the sandbox it was making, or to have made it after all") {
+			t.Errorf("%+v\n%s", r.get("stuck"), r.facts.all())
+		}
+		r.pass(podplan.Settling)
 		r.gone("stuck")
 	})
 }

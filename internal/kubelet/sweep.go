@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/intake"
+	"github.com/gantry-project/gantry/internal/kubelet/intake/static"
 	"github.com/gantry-project/gantry/internal/kubelet/observe"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
@@ -25,6 +28,9 @@ func (k *Kubelet) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.pool.Vanished(func(uid types.UID) bool {
+		return slices.ContainsFunc(found, func(f observe.Found) bool { return f.UID == uid })
+	})
 	for _, f := range found {
 		if k.pool.Known(f.UID) {
 			continue
@@ -37,6 +43,51 @@ func (k *Kubelet) sweep(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// adopt sees to it that the Pods which an earlier kubelet left keep their names: a source may have another Pod of such a name, which must not run beside it. false
+// when ctx ended before the runtime answered.
+func (k *Kubelet) adopt(ctx context.Context) bool {
+	for {
+		found, err := k.watcher.Found(ctx)
+		if err == nil {
+			k.keepNames(found)
+			return true
+		}
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Cannot see what the runtime has, trying again")
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (k *Kubelet) keepNames(found []observe.Found) {
+	for _, f := range found {
+		source := f.Annotations[static.SourceNote]
+		if source == "" {
+			source = intake.API
+		}
+		k.pool.Left(orphan(f), source)
+	}
+	logs, _ := os.ReadDir(k.o.LogDir) // made before the sandbox is; none: nobody was here before
+	for _, e := range logs {
+		if f, ok := ofLogDir(e); ok {
+			k.pool.MayCome(orphan(f))
+		}
+	}
+}
+
+// ofLogDir reads whose logs a directory has.
+func ofLogDir(e os.DirEntry) (f observe.Found, ok bool) {
+	parts := strings.Split(e.Name(), "_") // namespace_name_uid
+	if len(parts) != 3 || !e.IsDir() {
+		return f, false
+	}
+	return observe.Found{UID: types.UID(parts[2]), Namespace: parts[0], Name: parts[1]}, true
 }
 
 // tidy removes volumes, cgroups and logs that no Pod owns.
@@ -69,8 +120,7 @@ func (k *Kubelet) sweepLogs() error {
 	}
 	var errs []error
 	for _, e := range entries {
-		parts := strings.Split(e.Name(), "_") // namespace_name_uid
-		if len(parts) == 3 && e.IsDir() && !k.pool.Known(types.UID(parts[2])) {
+		if f, ok := ofLogDir(e); ok && !k.pool.Known(f.UID) {
 			errs = append(errs, os.RemoveAll(filepath.Join(k.o.LogDir, e.Name())))
 		}
 	}

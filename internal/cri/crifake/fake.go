@@ -57,6 +57,7 @@ type state struct {
 	serial     int
 	network    condition
 	runtime    condition
+	twins      []string
 }
 
 // Start makes a fake runtime and serves it.
@@ -137,6 +138,13 @@ func (f *Fake) Kill() {
 		s.Stop()
 	}
 	f.bus.drop()
+}
+
+// life is what Kill ends: another one after each Revive.
+func (f *Fake) life() *grpc.Server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.server
 }
 
 // Revive serves again after Kill, with sandboxes and containers as they are now.

@@ -22,6 +22,7 @@ import (
 //	[N*]error(text)   fails with code Unknown; error(NotFound: text) with that code
 //	[N*]delay(D)      works after D
 //	[N*]hang          answers only when the caller gives up
+//	[N*]late(D)       works after D, even when the caller has given up by then; not when the runtime is killed meanwhile
 //	[N*]drop          works, but the answer is lost: the caller sees Unavailable
 //
 // A term without N holds for good. Method is the RPC's name (StartContainer). An empty terms string ends the fault.
@@ -65,12 +66,12 @@ func parseFaults(terms string) ([]term, error) {
 		t.action, t.arg = name, arg
 		switch name {
 		case "ok", "hang", "drop", "error":
-		case "delay":
+		case "delay", "late":
 			if _, err := time.ParseDuration(arg); err != nil {
 				return nil, fmt.Errorf("term %q: %w", s, err)
 			}
 		default:
-			return nil, fmt.Errorf("term %q: unknown action; known are ok, error, delay, hang, drop", s)
+			return nil, fmt.Errorf("term %q: unknown action; known are ok, error, delay, late, hang, drop", s)
 		}
 		list = append(list, t)
 	}
@@ -126,6 +127,13 @@ func (f *Fake) misbehave(ctx context.Context, t term, do func() (any, error)) (a
 		case <-time.After(d):
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	case "late":
+		d, _ := time.ParseDuration(t.arg)
+		life := f.life()
+		<-time.After(d)
+		if f.life() != life {
+			return nil, status.Error(codes.Unavailable, "error reading from server: EOF")
 		}
 	case "hang":
 		<-ctx.Done()

@@ -70,10 +70,28 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 		s.ip = ip
 	}
 	s.id = f.newID("sandbox")
+	f.noteTwins(s)
 	f.sandboxes[s.id] = s
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.id}, nil
+}
+
+// noteTwins notes the sandboxes that are ready while another of their Pod's name is made.
+func (f *Fake) noteTwins(s *sandbox) {
+	m := s.config.GetMetadata()
+	for _, o := range f.sandboxes {
+		if om := o.config.GetMetadata(); o.ready && om.GetNamespace() == m.GetNamespace() && om.GetName() == m.GetName() {
+			f.twins = append(f.twins, fmt.Sprintf("%s was ready when %s was made", o.name(), s.name()))
+		}
+	}
+}
+
+// Twins tells when two sandboxes of one Pod's name were ready at once, however short it was; a kubelet never makes that happen.
+func (f *Fake) Twins() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.twins...)
 }
 
 // StopPodSandbox kills what runs in it and gives its address back; an unknown or stopped one is no error.

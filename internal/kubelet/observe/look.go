@@ -161,6 +161,7 @@ func (w *Watcher) Drop(ids ...string) {
 type Found struct {
 	UID             types.UID
 	Namespace, Name string
+	Annotations     map[string]string // the Pod's own
 	Containers      []FoundContainer
 }
 
@@ -192,7 +193,9 @@ func (w *Watcher) Found(ctx context.Context) ([]Found, error) {
 		return byUID[uid]
 	}
 	for _, b := range boxes {
-		at(b.Labels)
+		if f := at(b.Labels); f != nil {
+			f.Annotations = b.Annotations
+		}
 	}
 	for _, c := range list {
 		if f := at(c.Labels); f != nil {

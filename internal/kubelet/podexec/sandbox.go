@@ -2,10 +2,13 @@ package podexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelettypes "k8s.io/kubelet/pkg/types"
@@ -26,17 +29,37 @@ func (c *call) createSandbox(ctx context.Context, a podplan.CreateSandbox) error
 	if err := os.MkdirAll(cfg.LogDirectory, 0o755); err != nil {
 		return c.noSandbox(ctx, err)
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	calm, done := patient(ctx)
+	defer done()
+	asked := false
 	err = c.inTurn(ctx, beginning, "make the sandbox", func() error {
-		_, err := c.h.d.Runtime.RunPodSandbox(ctx, cfg, handler)
+		asked = true
+		_, err := c.h.d.Runtime.RunPodSandbox(calm, cfg, handler)
 		return err
 	})
-	if err != nil {
-		return c.noSandbox(ctx, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	no := c.noSandbox(ctx, err)
+	if asked && givenUp(err) {
+		no.Err = fmt.Errorf("%w: %w", ErrGivenUp, err)
+	}
+	return no
 }
 
-func (c *call) noSandbox(ctx context.Context, err error) error {
+// ErrGivenUp is in the error of a sandbox's making that nobody waited for any longer: the runtime may finish it nevertheless.
+var ErrGivenUp = errors.New("given up")
+
+// givenUp tells whether a call ended because its caller did not wait any longer. What another broken call has made is on the runtime's record when it answers again.
+func givenUp(err error) bool {
+	c := status.Code(err)
+	return c == codes.Canceled || c == codes.DeadlineExceeded || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (c *call) noSandbox(ctx context.Context, err error) *reason.Refusal {
 	if ctx.Err() == nil {
 		c.h.d.Events.SandboxFailed(c.pod, err)
 	}

@@ -94,13 +94,21 @@ func (c *call) run(ctx context.Context, m podplan.Member, a podplan.Start, id st
 	return nil
 }
 
-// startPatience is how long a stop waits for a start that is under way: half a start would leave a container that failed.
+// startPatience is how long a stop waits for a start that is under way: half a start would leave a container that failed, and of a sandbox that is given up nobody
+// knows whether it comes.
 const startPatience = 2 * time.Second
 
-// patient is a context that ends some time after the given one.
+// ErrAtOnce is the cause of ending a context when what is under way is not to be waited for.
+var ErrAtOnce = errors.New("not to be waited for")
+
+// patient is a context that ends some time after the given one, unless that ended with ErrAtOnce.
 func patient(ctx context.Context) (calm context.Context, done func()) {
 	calm, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrAtOnce) {
+			cancel()
+			return
+		}
 		t := time.AfterFunc(startPatience, cancel)
 		context.AfterFunc(calm, func() { t.Stop() })
 	})

@@ -11,6 +11,8 @@ type Facts struct {
 	AllStopped time.Time // nothing runs any more and nothing will
 	Released   time.Time // volumes, cgroup and directories are gone
 	Removed    time.Time // containers and sandboxes are gone from the runtime
+
+	Doubt Doubt // of a sandbox that may still come
 }
 
 // Stage is where a Pod is in its life on the node; stages only grow.

@@ -80,7 +80,7 @@ func stopping(in In, end End) Plan {
 			p.Do = append(p.Do, StopSandbox{ID: s.ID})
 		}
 	}
-	if len(p.Do) > 0 || in.Seen.Alive() {
+	if len(p.Do) > 0 || in.Seen.Alive() || doubtful(in, &p) {
 		return p
 	}
 	if in.held(&p, ReleaseTry) {

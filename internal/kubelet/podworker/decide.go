@@ -20,6 +20,9 @@ import (
 // decide looks, learns facts, tells the status, and plans.
 func (w *worker) decide(ctx context.Context, wish *Wish) podplan.Plan {
 	now := time.Now()
+	if !w.life.facts.Doubt.GivenUp.IsZero() {
+		w.life.fresh = false
+	}
 	if err := w.look(ctx); err != nil {
 		if ctx.Err() == nil {
 			klog.FromContext(ctx).V(1).Info("Cannot see the Pod in the runtime, trying again", "err", err)
@@ -94,6 +97,10 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 		w.accept(ctx, wish, in)
 	}
 	in.Facts = *f
+	_, doubtful := podplan.Doubtful(*in)
+	if !doubtful {
+		f.Doubt = podplan.Doubt{}
+	}
 	w.resize(ctx, wish, in)
 	w.progress(*in)
 	if end := podplan.Ending(*in); end != nil && f.StopAsked.IsZero() {
@@ -102,7 +109,7 @@ func (w *worker) learn(ctx context.Context, wish *Wish, in *podplan.In) {
 		w.put(journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
 		w.overdue(*in)
 	}
-	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() {
+	if !f.StopAsked.IsZero() && f.AllStopped.IsZero() && !in.Seen.Alive() && !doubtful {
 		f.AllStopped = in.Now
 		w.overdue(*in)
 		w.life.ends.late = endedByNode(*in) || w.life.ends.last
@@ -135,8 +142,8 @@ func endedByNode(in podplan.In) bool {
 
 // accept admits the Pod, unless an older one holds its name. A Pod that was admitted before this kubelet began is not asked again.
 func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
-	if !w.pool.claim(w.name, w.uid) {
-		w.wait("an older Pod of this name to leave the node", "")
+	if holder, held := w.pool.claim(w.name, w.uid, wish.Source); held {
+		w.wait("an older Pod of this name to leave the node", "it begins when nothing is left of the Pod with uid "+string(holder))
 		return
 	}
 	before := in.Pod.Status.StartTime != nil || len(in.Seen.Sandboxes) > 0

@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -81,6 +82,14 @@ type result struct {
 	failed podplan.Action // nil when all were done
 	err    error
 	gaveUp podplan.Action // what had been begun beside the one that failed
+	doubt  podplan.Doubt  // of a sandbox that the runtime may make although it was given up
+}
+
+// note keeps in mind what the failure of an action leaves open.
+func (r *result) note(a podplan.Action, err error) {
+	if box, ok := a.(podplan.CreateSandbox); ok && errors.Is(err, podexec.ErrGivenUp) {
+		r.doubt = podplan.Doubt{Attempt: box.Attempt, GivenUp: time.Now()}
+	}
 }
 
 // touchedNothing tells whether the runtime has not been asked to do anything.
@@ -113,6 +122,7 @@ func (w *worker) perform(ctx context.Context, path Path, j podexec.Job, actions 
 		w.ending.Store(i == len(actions)-1 && !started && !hooked(j.Pod, a))
 		if err := w.one(ctx, path, j, a); err != nil {
 			r.failed, r.err = a, err
+			r.note(a, err)
 			break
 		}
 		r.done = append(r.done, a)
@@ -144,8 +154,8 @@ func together(actions []podplan.Action) (box podplan.CreateSandbox, ok bool) {
 // both furnishes a Pod and makes its sandbox beside that, as soon as there is ground for it. When the Pod cannot be furnished the sandbox is given up, and only
 // that failure is told. A runtime that made it nevertheless keeps it for the time when the Pod can be.
 func (w *worker) both(ctx context.Context, path Path, j podexec.Job, box podplan.CreateSandbox) result {
-	calm, giveUp := context.WithCancel(ctx)
-	defer giveUp()
+	calm, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	ground, made := make(chan struct{}), make(chan error, 1)
 	j.Ground = sync.OnceFunc(func() { close(ground) })
 	go func() {
@@ -157,14 +167,16 @@ func (w *worker) both(ctx context.Context, path Path, j podexec.Job, box podplan
 		}
 	}()
 	if err := w.one(ctx, path, j, podplan.Furnish{}); err != nil {
-		giveUp()
-		<-made
-		return result{failed: podplan.Furnish{}, err: err, gaveUp: box}
+		giveUp(podexec.ErrAtOnce)
+		r := result{failed: podplan.Furnish{}, err: err, gaveUp: box}
+		r.note(box, <-made)
+		return r
 	}
 	j.Ground()
 	r := result{done: []podplan.Action{podplan.Furnish{}}}
 	if err := <-made; err != nil {
 		r.failed, r.err = box, err
+		r.note(box, err)
 		return r
 	}
 	r.done = append(r.done, box)
@@ -199,6 +211,9 @@ func (w *worker) account(ctx context.Context, r result) {
 				w.life.facts.Removed = now
 			}
 		}
+	}
+	if !r.doubt.GivenUp.IsZero() {
+		w.life.facts.Doubt = r.doubt
 	}
 	if r.failed == nil || ctx.Err() != nil {
 		return

@@ -20,6 +20,7 @@ type Pool struct {
 	wg      sync.WaitGroup
 	workers map[types.UID]*worker
 	names   map[types.NamespacedName]types.UID // who holds a name on this node
+	left    map[types.UID]left                 // what an earlier kubelet left, until somebody works for it
 	again   map[types.UID]Wish                 // a static Pod's source has it again while it still leaves the node: it runs again after that
 	admit   sync.Mutex                         // admission looks at one Pod at a time
 	asked   map[types.UID]*asked               // wishes for other sizes
@@ -28,7 +29,7 @@ type Pool struct {
 
 // New returns a Pool; Start makes it work.
 func New(d Deps) *Pool {
-	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, again: map[types.UID]Wish{}, asked: map[types.UID]*asked{}}
+	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{}, left: map[types.UID]left{}, again: map[types.UID]Wish{}, asked: map[types.UID]*asked{}}
 }
 
 // Start lets workers begin; they end with ctx. Wait waits for them.
@@ -76,6 +77,10 @@ func (p *Pool) Tell(n Wish) {
 func (p *Pool) begin(n Wish) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
+	delete(p.left, w.uid)
+	if _, held := p.names[w.name]; !held && n.End != nil {
+		p.names[w.name] = w.uid // it is not admitted any more, but is there
+	}
 	if p.ctx != nil {
 		p.run(w)
 	}
@@ -175,32 +180,6 @@ func (p *Pool) Views() []View {
 		out = append(out, w.view())
 	}
 	return out
-}
-
-// claim gives a name to a uid if nobody else holds it.
-func (p *Pool) claim(n types.NamespacedName, uid types.UID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if holder, held := p.names[n]; held && holder != uid {
-		return false
-	}
-	p.names[n] = uid
-	return true
-}
-
-// release gives a name back and wakes those who may wait for it.
-func (p *Pool) release(n types.NamespacedName, uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.names[n] != uid {
-		return
-	}
-	delete(p.names, n)
-	for _, w := range p.workers {
-		if w.name == n {
-			w.ring(looked)
-		}
-	}
 }
 
 // leave removes a worker that has ended for good.

@@ -1,0 +1,252 @@
+package kubelet_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// force deletes a Pod from the API at once.
+func (r *rig) force(name string) {
+	r.t.Helper()
+	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// another makes a Pod that has the name of one before it.
+func (r *rig) another(uid string, p *v1.Pod) {
+	r.t.Helper()
+	p.UID = types.UID(uid)
+	if _, err := r.api.CoreV1().Pods("default").Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// single checks that never two sandboxes of one name were ready.
+func (r *rig) single() {
+	r.t.Helper()
+	for _, twins := range r.fake.Twins() {
+		r.t.Error(twins)
+	}
+	if r.t.Failed() {
+		r.t.Log(r.facts.all() + "\n" + r.fake.Dump())
+	}
+}
+
+// A Pod is deleted while its sandbox is being made, and the runtime makes it nevertheless: the next Pod of that name waits until that is over.
+func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
+	for _, late := range []string{"1ms", "500ms", "1900ms", "3s", "9s"} {
+		t.Run(late, func(t *testing.T) {
+			in(t, func(r *rig) {
+				r.pass(time.Second)
+				r.faultOf("web", "RunPodSandbox", "1*late("+late+")")
+				first := pod("web", box("app", runs))
+				r.another("uid-first", first)
+				time.Sleep(13 * time.Millisecond)
+				r.force("web")
+				r.another("uid-second", pod("web", box("app", runs)))
+				r.pass(30 * time.Second)
+				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
+					t.Errorf("%s runs", p.UID)
+				}
+				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
+					t.Errorf("the runtime has\n%s", d)
+				}
+				r.single()
+			})
+		})
+	}
+}
+
+// While no kubelet is there a Pod is deleted and made again: the next kubelet ends the one before it starts the other.
+func TestAPodMadeAgainWhileTheKubeletWasAway(t *testing.T) {
+	in(t, func(r *rig) {
+		r.pass(time.Second)
+		r.another("uid-first", pod("web", box("app", "trap '' TERM; while true; do sleep 1; done")))
+		r.pass(5 * time.Second)
+		r.phase("web", v1.PodRunning)
+		r.stop()
+		r.force("web")
+		r.another("uid-second", pod("web", box("app", runs)))
+		r.start()
+		r.pass(time.Minute)
+		if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
+			t.Errorf("%s runs", p.UID)
+		}
+		r.single()
+	})
+}
+
+// die ends the kubelet as SIGKILL does: what it asked the runtime for breaks off.
+func (r *rig) die() {
+	r.t.Helper()
+	r.cri.Close()
+	r.stop()
+}
+
+// The same when the kubelet dies while the sandbox is being made, and another Pod of the name is there when the next kubelet comes.
+func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
+	for _, late := range []string{"1s", "4s", "9s"} {
+		t.Run(late, func(t *testing.T) {
+			in(t, func(r *rig) {
+				r.pass(time.Second)
+				r.faultOf("web", "RunPodSandbox", "1*late("+late+")")
+				r.another("uid-first", pod("web", box("app", runs)))
+				r.pass(13 * time.Millisecond)
+				r.die()
+				r.force("web")
+				r.another("uid-second", pod("web", box("app", runs)))
+				r.start()
+				r.pass(30 * time.Second)
+				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
+					t.Errorf("%s runs", p.UID)
+				}
+				r.single()
+				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
+					t.Errorf("the runtime has\n%s", d)
+				}
+			})
+		})
+	}
+}
+
+// A static Pod is changed while neither kubelet nor API server is there, perhaps because it is the API server: the one before it is ended without asking anybody.
+func TestAStaticPodChangedWhileNobodyWasThere(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, nil)
+	l := r.wire()
+	put(t, dir, "web.yaml", manifest("web", ""))
+	r.begin()
+	before := r.running("web-n1")
+	r.stop()
+	l.cut()
+	put(t, dir, "web.yaml", manifest("web", "    env: [{name: A, value: b}]\n"))
+	r.begin()
+	r.soon("the new one", func() bool { id := r.container("web-n1"); return id != "" && id != before })
+	r.single()
+}
+
+// incarnation is one of the Pods that have a name one after another.
+type incarnation struct {
+	lives        time.Duration
+	forced       bool // deleted at once, and the next is there at once
+	call, fault  string
+	killed, away time.Duration // the kubelet is killed so long after the creation; 0: it is not
+}
+
+func drawIncarnation(t *rapid.T, i int) incarnation {
+	label := func(what string) string { return fmt.Sprint(what, " ", i) }
+	ms := func(most int, what string) time.Duration {
+		return time.Duration(rapid.IntRange(1, most).Draw(t, label(what))) * time.Millisecond
+	}
+	n := incarnation{lives: ms(6000, "lives"), forced: rapid.Bool().Draw(t, label("forced"))}
+	if rapid.Bool().Draw(t, label("is soon deleted")) {
+		n.lives = min(n.lives, 40*time.Millisecond)
+	}
+	if rapid.IntRange(0, 3).Draw(t, label("has a fault")) > 0 {
+		n.call = rapid.SampledFrom([]string{"RunPodSandbox", "RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox"}).Draw(t, label("call"))
+		n.fault = rapid.SampledFrom([]string{"1*drop", "1*error(no luck)", "1*hang", fmt.Sprintf("1*late(%s)", ms(9000, "comes"))}).Draw(t, label("fault"))
+	}
+	if rapid.IntRange(0, 2).Draw(t, label("kubelet dies")) == 0 {
+		n.killed, n.away = ms(6000, "killed"), ms(3000, "away")
+		if rapid.Bool().Draw(t, label("is soon killed")) {
+			n.killed = min(n.killed, 40*time.Millisecond)
+		}
+	}
+	return n
+}
+
+// live lives one Pod's life up to its deletion.
+func (n incarnation) live(r *rig, uid string) error {
+	if n.call != "" {
+		if err := r.fake.FaultPod("web", n.call, n.fault); err != nil {
+			return err
+		}
+	}
+	r.another(uid, pod("web", box("app", runs)))
+	end := func() {
+		if n.forced {
+			r.force("web")
+		} else {
+			r.delete("web", 1)
+		}
+	}
+	begun, deleted := time.Now(), false
+	if n.killed > 0 {
+		if n.lives < n.killed {
+			time.Sleep(n.lives)
+			end()
+			deleted = true
+		}
+		time.Sleep(n.killed - time.Since(begun))
+		r.die()
+		if !deleted && n.lives < n.killed+n.away {
+			time.Sleep(n.lives - time.Since(begun))
+			end()
+			deleted = true
+		}
+		time.Sleep(n.killed + n.away - time.Since(begun))
+		r.begin()
+	}
+	if !deleted {
+		time.Sleep(n.lives - time.Since(begun))
+		end()
+	}
+	for waited := 0; r.get("web") != nil && waited < 600; waited++ {
+		r.pass(time.Second) // its name is taken while the API has it
+	}
+	if p := r.get("web"); p != nil {
+		return fmt.Errorf("%s does not go: %+v", uid, p.Status)
+	}
+	return nil
+}
+
+// Pods of one name are made and deleted at any moment, the runtime loses its answers or comes late, the kubelet dies: never are two of them there at once, each
+// ends, and the last one runs.
+func TestPodsOfOneName(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue { // a whole kubelet each
+		if err := checks.Value.Set("40"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = checks.Value.Set(checks.DefValue) }()
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		var list []incarnation
+		for i := range rapid.IntRange(1, 4).Draw(rt, "Pods") {
+			list = append(list, drawIncarnation(rt, i))
+		}
+		var wrong []string
+		in(t, func(r *rig) {
+			r.pass(time.Second)
+			for i, n := range list {
+				if err := n.live(r, fmt.Sprint("uid-", i)); err != nil {
+					wrong = append(wrong, err.Error())
+					return
+				}
+			}
+			r.another("uid-last", pod("web", box("app", runs)))
+			r.pass(5 * time.Minute)
+			if p := r.get("web"); p.Status.Phase != v1.PodRunning {
+				wrong = append(wrong, fmt.Sprintf("the last one does not run: %+v\n%s", p.Status, r.fake.Dump()))
+			}
+			if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
+				wrong = append(wrong, "the runtime has more than one:\n"+d)
+			}
+			if wrong = append(wrong, r.fake.Twins()...); len(wrong) > 0 {
+				wrong = append(wrong, r.facts.all())
+			}
+		})
+		if len(wrong) > 0 {
+			rt.Fatal(strings.Join(wrong, "\n"))
+		}
+	})
+}
