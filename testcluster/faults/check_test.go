@@ -51,14 +51,11 @@ func (w *world) life(p *v1.Pod, name string) string {
 
 // once checks what must hold at any instant: one ready sandbox per name, no container twice.
 func (w *world) once() {
-	ready := map[string]int{}
-	for _, line := range strings.Split(w.c.Dump(), "\n") {
-		if f := strings.Fields(line); len(f) > 3 && f[0] == "pod" && f[3] == "ready" {
-			if ready[f[1]]++; ready[f[1]] > 1 {
-				w.t.Errorf("%s has %d ready sandboxes", f[1], ready[f[1]])
-			}
-		}
+	twins := w.c.Runtime(node).Twins()
+	for _, pair := range twins[w.twins:] {
+		w.t.Errorf("two ready sandboxes of one name: %s", pair)
 	}
+	w.twins = len(twins)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.broken {

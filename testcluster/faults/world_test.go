@@ -32,6 +32,7 @@ type world struct {
 	lines []string
 	begun time.Time
 	down  map[string]bool // parts that are killed now
+	twins int             // pairs of sandboxes that were told of
 	died  bool            // the API server was killed in this schedule: once is enough, see perCluster
 
 	mu      sync.Mutex
@@ -148,7 +149,7 @@ func (w *world) step(r *rand.Rand) {
 		}
 	case 3:
 		method := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox"}[r.IntN(6)]
-		fault := []string{"1*drop", "1*error(no luck)", "1*delay(30ms)"}[r.IntN(3)]
+		fault := []string{"1*drop", "1*error(no luck)", "1*delay(30ms)", "1*late(30ms)"}[r.IntN(4)]
 		w.say("the runtime's next %s: %s", method, fault)
 		w.c.Fault(node, method, fault)
 	case 4:
