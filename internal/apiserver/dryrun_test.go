@@ -1,12 +1,14 @@
 package apiserver
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,5 +110,65 @@ func TestDeleteCollectionBySelector(t *testing.T) {
 	}
 	if got := graces(); len(got) != 1 || got["other"] != -1 {
 		t.Errorf("without grace: %v, want only the other", got)
+	}
+}
+
+// What becomes of dependents is asked by a policy: the object stays with the policy's finalizer until the collector of garbage has done its part, or is gone
+// at once. A deletion whose preconditions do not hold is refused and leaves the object alone.
+func TestDeletionPoliciesAndPreconditions(t *testing.T) {
+	_, c := shared(t)
+	ns := space(t, c)
+	sets := c.AppsV1().ReplicaSets(ns)
+	labels := map[string]string{"app": "x"}
+	for name, tt := range map[string]struct {
+		o         func(*appsv1.ReplicaSet) metav1.DeleteOptions
+		finalizer string // that keeps it; "" with no error: it is gone
+		refused   string
+		is        func(error) bool
+	}{
+		"foreground": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}
+		}, finalizer: metav1.FinalizerDeleteDependents},
+		"orphan": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}
+		}, finalizer: metav1.FinalizerOrphanDependents},
+		"orphan, the old way": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{OrphanDependents: new(true)}
+		}, finalizer: metav1.FinalizerOrphanDependents},
+		"background": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+		}},
+		"by default": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions { return metav1.DeleteOptions{} }},
+		"both ways": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{OrphanDependents: new(true), PropagationPolicy: new(metav1.DeletePropagationOrphan)}
+		}, refused: "orphanDependents and deletionPropagation cannot be both set", is: apierrors.IsInvalid},
+		"another policy": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletionPropagation("Odd"))}
+		}, refused: `propagationPolicy: Unsupported value: "Odd": supported values: "Foreground", "Background", "Orphan", "nil"`, is: apierrors.IsInvalid},
+		"its UID": {o: func(s *appsv1.ReplicaSet) metav1.DeleteOptions {
+			return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion}}
+		}},
+		"another UID": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions { return *metav1.NewPreconditionDeleteOptions("old") },
+			refused: "the UID in the precondition (old) does not match the UID in record (", is: apierrors.IsConflict},
+		"another revision": {o: func(*appsv1.ReplicaSet) metav1.DeleteOptions { return *metav1.NewRVDeletionPrecondition("1") },
+			refused: "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (", is: apierrors.IsConflict},
+	} {
+		set := must[*appsv1.ReplicaSet](t)(sets.Create(t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}, Spec: appsv1.ReplicaSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod("x").Spec},
+		}}, metav1.CreateOptions{}))
+		err := sets.Delete(t.Context(), set.Name, tt.o(set))
+		left, gone := sets.Get(t.Context(), set.Name, metav1.GetOptions{})
+		switch {
+		case tt.refused != "":
+			if err == nil || !tt.is(err) || !strings.Contains(err.Error(), tt.refused) || gone != nil || left.DeletionTimestamp != nil {
+				t.Errorf("%s: %v, want %s; left is %v, %v", name, err, tt.refused, left.DeletionTimestamp, gone)
+			}
+		case tt.finalizer != "":
+			if err != nil || gone != nil || left.DeletionTimestamp == nil || len(left.Finalizers) != 1 || left.Finalizers[0] != tt.finalizer {
+				t.Errorf("%s: %v; left with %v, %v", name, err, left.Finalizers, gone)
+			}
+		case err != nil || !apierrors.IsNotFound(gone):
+			t.Errorf("%s: %v; it is left: %v", name, err, gone)
+		}
 	}
 }
