@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -321,5 +322,41 @@ func TestTables(t *testing.T) {
 	}
 	if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "p" || table.Rows[0].Cells[2] != "Pending" {
 		t.Errorf("rows: %v", table.Rows)
+	}
+}
+
+// What a body has twice, or what nobody knows, is refused, warned of or passed over as the request asks, in JSON and in YAML, whatever the verb.
+func TestFieldValidation(t *testing.T) {
+	shot.prepare(t)
+	const list, item = "/api/v1/namespaces/fuzz/configmaps", "/api/v1/namespaces/fuzz/configmaps/x"
+	asJSON := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1","a":"2"},"odd":1}`
+	asYAML := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: \"1\"\n  a: \"2\"\nodd: 1\n"
+	fields, lines := `duplicate field "data.a", unknown field "odd"`, "yaml: unmarshal errors:\n  line 6: key \"a\" already set in map, unknown field \"odd\""
+	const decoding = `400 ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: `
+	warned := []string{`warning: "duplicate field \"data.a\""`, `warning: "unknown field \"odd\""`, "accepted"}
+	for _, tt := range []struct {
+		method, path, contentType, directive, body string
+		want                                       []string
+	}{
+		{http.MethodPost, list, "json", "Strict", asJSON, []string{decoding + fields}},
+		{http.MethodPost, list, "json", "Warn", asJSON, warned},
+		{http.MethodPost, list, "json", "", asJSON, warned},
+		{http.MethodPost, list, "json", "Ignore", asJSON, []string{"accepted"}},
+		{http.MethodPost, list, "yaml", "Strict", asYAML, []string{decoding + lines}},
+		{http.MethodPost, list, "yaml", "Warn", asYAML, []string{`warning: "line 6: key \"a\" already set in map"`, `warning: "unknown field \"odd\""`, "accepted"}},
+		{http.MethodPost, list, "yaml", "Ignore", asYAML, []string{"accepted"}},
+		{http.MethodPut, item, "json", "Strict", asJSON, []string{decoding + fields}},
+		{http.MethodPut, item, "json", "Warn", asJSON, warned},
+		{http.MethodPatch, item, "strategic-merge-patch+json", "Strict", `{"data":{"a":"1","a":"2"},"odd":1}`, []string{`patch: Invalid value: "map[data:map[a:2] odd:1]": strict decoding error: ` + fields}},
+		{http.MethodPatch, item, "strategic-merge-patch+json", "Warn", `{"data":{"a":"1","a":"2"},"odd":1}`, warned},
+		{http.MethodPatch, item, "merge-patch+json", "Ignore", `{"data":{"a":"1","a":"2"},"odd":1}`, []string{"accepted"}},
+	} {
+		if tt.method == http.MethodPost { // x is there
+			tt.body = strings.NewReplacer(`"name":"x"`, `"name":"new"`, "name: x", "name: new").Replace(tt.body)
+		}
+		got := shot.answer(t, tt.method, tt.path+"?dryRun=All&fieldValidation="+tt.directive, "application/"+tt.contentType, []byte(tt.body))
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s %s %q:\n%q\nwant\n%q", tt.method, tt.contentType, tt.directive, got, tt.want)
+		}
 	}
 }
