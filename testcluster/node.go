@@ -74,7 +74,7 @@ func (c *Cluster) startNode(n *node) error {
 		Client: client, Register: true, MaxPods: 110, Journal: sink,
 		Identity: nodestatus.Identity{Name: n.name, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
 		Machine:  nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
-		Sources:  nodestatus.Sources{Runtime: hands.Probing(), Images: hands.Images()},
+		Sources:  nodestatus.Sources{Runtime: hands.Probing(), Images: hands.Images(), Doubt: hands.Signs().Doubt, ImagesMoved: hands.Signs().Images},
 	})
 	if err != nil {
 		cut()

@@ -208,6 +208,7 @@ func (n *nodeRole) build() (*parts, error) {
 		return nil, err
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.nodeName, n.config)
+	signs := n.engine.client.Signs()
 	report, err := nodestatus.New(nodestatus.Options{
 		Events: recorder,
 		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
@@ -219,7 +220,7 @@ func (n *nodeRole) build() (*parts, error) {
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable, Healthy: end.healthy},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable, Healthy: end.healthy, Doubt: signs.Doubt, ImagesMoved: signs.Images},
 		Timing: nodestatus.Timing{
 			StatusEvery: n.config.NodeStatusUpdateFrequency.Duration, ReportEvery: n.config.NodeStatusReportFrequency.Duration,
 			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,

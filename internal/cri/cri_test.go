@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -261,4 +262,110 @@ func TestMain(m *testing.M) {
 		_ = os.Setenv("TMPDIR", "/tmp")
 	}
 	os.Exit(m.Run())
+}
+
+// signed tells which tokens there are, and takes them.
+func signed(c *cri.Client) (doubt, images bool) {
+	take := func(ch <-chan struct{}) bool {
+		select {
+		case <-ch:
+			return true
+		default:
+			return false
+		}
+	}
+	return take(c.Signs().Doubt), take(c.Signs().Images)
+}
+
+func TestSigns(t *testing.T) {
+	call := map[string]func(ctx context.Context, c *cri.Client){
+		"a list":               func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().ListContainers(ctx, nil) },
+		"a state":              func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().Status(ctx, false) },
+		"an unknown container": func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().ContainerStatus(ctx, "nobody", false) },
+		"a sandbox":            func(ctx context.Context, c *cri.Client) { _, _ = c.Runtime().RunPodSandbox(ctx, podConfig("web"), "") },
+		"a pull": func(ctx context.Context, c *cri.Client) {
+			_, _ = c.Images().PullImage(ctx, &runtimeapi.ImageSpec{Image: "img:1"}, nil, nil)
+		},
+		"a removal": func(ctx context.Context, c *cri.Client) {
+			_ = c.Images().RemoveImage(ctx, &runtimeapi.ImageSpec{Image: "img:1"})
+		},
+		"a list given up": func(ctx context.Context, c *cri.Client) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			time.AfterFunc(time.Second/2, cancel)
+			_, _ = c.Runtime().ListContainers(ctx, nil)
+		},
+	}
+	for _, c := range []struct {
+		call, method, fault string
+		doubt, images       bool
+	}{
+		{call: "a list"}, {call: "a state"}, {call: "an unknown container"}, {call: "a sandbox"},
+		{call: "a pull", images: true}, {call: "a removal", images: true},
+		{call: "a pull", method: "PullImage", fault: "error(no such image)"},
+		{call: "a pull", method: "PullImage", fault: "delay(1m)", images: true},
+		{call: "a list", method: "ListContainers", fault: "delay(4s)"},
+		{call: "a list", method: "ListContainers", fault: "delay(6s)", doubt: true},
+		{call: "a list", method: "ListContainers", fault: "drop", doubt: true},
+		{call: "a list given up", method: "ListContainers", fault: "hang"},
+		{call: "a state", method: "Status", fault: "hang"},
+		{call: "a sandbox", method: "RunPodSandbox", fault: "error(cni plugin not initialized)", doubt: true},
+	} {
+		t.Run(c.call+" "+c.fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true, Images: []crifake.Image{{Names: []string{"img:1"}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				client, err := cri.Dial(t.Context(), cri.Options{Endpoint: f.Endpoint(), Dialer: f.Dialer()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				if c.fault != "" {
+					if err := f.Fault(c.method, c.fault); err != nil {
+						t.Fatal(err)
+					}
+				}
+				call[c.call](t.Context(), client)
+				synctest.Wait()
+				if doubt, images := signed(client); doubt != c.doubt || images != c.images {
+					t.Errorf("signs: doubt %t, images %t", doubt, images)
+				}
+			})
+		})
+	}
+}
+
+// A connection that breaks is a sign, and so is one that is there again.
+func TestSignsOfTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		client, err := cri.Dial(t.Context(), cri.Options{Endpoint: f.Endpoint(), Dialer: f.Dialer()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		synctest.Wait()
+		if doubt, _ := signed(client); doubt {
+			t.Error("a connection that stands is doubted")
+		}
+		f.Kill()
+		synctest.Wait()
+		if doubt, _ := signed(client); !doubt {
+			t.Error("a connection that broke is no sign")
+		}
+		if err := f.Revive(); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = client.Runtime().Status(t.Context(), false)
+		synctest.Wait()
+		if doubt, _ := signed(client); !doubt {
+			t.Error("a connection that is there again is no sign")
+		}
+	})
 }

@@ -53,19 +53,23 @@ type Client struct {
 	runtime runtimeService
 	images  imageService
 	version *runtimeapi.VersionResponse
+	signs   signs
+	quit    context.CancelFunc // ends following the connections
 }
 
 // Dial connects and shakes hands. The error names the endpoint and says whether nothing listens there, nothing answers, or another API is spoken.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	o = withDefaults(o)
-	conn, err := connect(o.Endpoint, o)
+	signs := newSigns()
+	conn, err := connect(o.Endpoint, o, signs)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{conns: []*grpc.ClientConn{conn.conn}}
+	follow, quit := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Client{conns: []*grpc.ClientConn{conn.conn}, signs: signs, quit: quit}
 	images := conn
 	if o.ImageEndpoint != "" && o.ImageEndpoint != o.Endpoint {
-		if images, err = connect(o.ImageEndpoint, o); err != nil {
+		if images, err = connect(o.ImageEndpoint, o, signs); err != nil {
 			_ = c.Close()
 			return nil, err
 		}
@@ -79,6 +83,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		_ = c.Close()
 		return nil, err
 	}
+	go signs.follow(follow, conn.conn)
 	return c, nil
 }
 
@@ -102,13 +107,13 @@ func withDefaults(o Options) Options {
 
 type link struct{ conn *grpc.ClientConn }
 
-func connect(endpoint string, o Options) (link, error) {
+func connect(endpoint string, o Options, signs signs) (link, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
 		return link{}, err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+path,
-		grpc.WithUnaryInterceptor(o.counted),
+		grpc.WithChainUnaryInterceptor(o.counted, signs.heed),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return o.Dialer(ctx, path) }),
@@ -215,6 +220,7 @@ func (c *Client) Version() *runtimeapi.VersionResponse { return c.version }
 
 // Close ends the connections. The services' own Close does nothing, so that no holder of one can close it for the others.
 func (c *Client) Close() error {
+	c.quit()
 	var errs []error
 	for _, conn := range c.conns {
 		errs = append(errs, conn.Close())

@@ -1,7 +1,9 @@
 package kubelet_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/image"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 )
 
 // asked are the RPCs that a kubelet may put to a runtime.
@@ -73,6 +76,66 @@ func TestCallsToTheRuntime(t *testing.T) {
 		r.delete("a", 30)
 		r.pass(40 * time.Second)
 		step("a stop", 12, 2, "StopPodSandbox 2, RemovePodSandbox 1, StopContainer 1, RemoveContainer 1")
+	})
+}
+
+// A node whose Pods are settled leaves the runtime alone but for the audit, once a minute: one list of sandboxes and one of containers, the runtime's state, its
+// images. Every five minutes the collection of images looks too.
+func TestNothingIsAskedBetweenAudits(t *testing.T) {
+	in(t, func(r *rig) {
+		r.stop()
+		r.with = func(o *kubelet.Options) {
+			o.Ports.Disk = func(string) (image.Disk, error) { return image.Disk{Capacity: 100, Available: 90}, nil }
+		}
+		r.start()
+		report, err := nodestatus.New(nodestatus.Options{
+			Client: r.api, Register: true, Identity: nodestatus.Identity{Name: "n1", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}}},
+			Machine: nodestatus.Machine{CPUs: 2, MemoryBytes: 4 << 30, EphemeralBytes: 100 << 30},
+			Sources: nodestatus.Sources{Runtime: r.cri.Probing(), Images: r.cri.Images(), Doubt: r.cri.Signs().Doubt, ImagesMoved: r.cri.Signs().Images},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- report.Run(ctx) }()
+		defer func() {
+			cancel()
+			<-done
+		}()
+		<-report.Ready()
+		for k := range 20 {
+			r.create(pod(fmt.Sprint("a-", k), box("app", runs)))
+		}
+		r.pass(2 * time.Minute)
+		all := func() map[string]int {
+			now := map[string]int{}
+			for _, m := range asked {
+				now[m] = r.fake.Count(m)
+			}
+			return now
+		}
+		begin, busy := all(), 0
+		before := begin
+		for range 20 * 60 {
+			r.pass(time.Second)
+			if now := all(); !maps.Equal(now, before) {
+				before, busy = now, busy+1
+			}
+		}
+		made := map[string]int{}
+		for m, n := range before {
+			if n -= begin[m]; n > 0 {
+				made[m] = n
+			}
+		}
+		want := map[string]int{"ListPodSandbox": 20, "ListContainers": 20 + 4, "Status": 20, "ListImages": 20 + 4, "ImageFsInfo": 4}
+		if !maps.Equal(made, want) {
+			t.Errorf("in twenty minutes at rest the runtime was asked %v, want %v", made, want)
+		}
+		if most := 20 + 20 + 4; busy > most {
+			t.Errorf("it was asked at %d moments, want %d at most", busy, most)
+		}
 	})
 }
 

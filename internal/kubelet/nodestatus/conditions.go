@@ -17,18 +17,18 @@ const runtimeGrace = 30 * time.Second
 
 // Health is what Ready depends on.
 type Health struct {
-	LastAnswer time.Time // when the runtime last answered Status; zero: never
-	Runtime    []*runtimeapi.RuntimeCondition
-	Others     []error // main loop, container manager, …
+	Unanswered time.Time                      // when the runtime was first asked of those times in a row that it did not answer; zero: it answered
+	Runtime    []*runtimeapi.RuntimeCondition // of its last answer; none: it never answered
+	Others     []error                        // main loop, container manager, …
 }
 
 // problems lists why the node is not Ready, with upstream's texts.
 func (h Health) problems(now time.Time) []error {
 	var out []error
 	switch {
-	case h.LastAnswer.IsZero():
+	case len(h.Runtime) == 0:
 		out = append(out, errors.New("container runtime status check may not have completed yet"))
-	case now.Sub(h.LastAnswer) > runtimeGrace:
+	case !h.Unanswered.IsZero() && now.Sub(h.Unanswered) > runtimeGrace:
 		out = append(out, errors.New("container runtime is down"))
 	}
 	for _, c := range h.Runtime {
@@ -41,6 +41,16 @@ func (h Health) problems(now time.Time) []error {
 		}
 	}
 	return append(out, h.Others...)
+}
+
+// well says that the runtime answers, and that it and its network are ready.
+func (h Health) well() bool {
+	for _, c := range h.Runtime {
+		if !c.Status && (c.Type == runtimeapi.RuntimeReady || c.Type == runtimeapi.NetworkReady) {
+			return false
+		}
+	}
+	return h.Unanswered.IsZero() && len(h.Runtime) > 0
 }
 
 func conditionText(c *runtimeapi.RuntimeCondition) string {

@@ -54,6 +54,10 @@ type Sources struct {
 	Healthy     func() error // other reasons not to be Ready: the main loop hangs, container manager failed
 	Addresses   func(ctx context.Context) ([]v1.NodeAddress, error)
 	VolumesUsed func() (attached []v1.AttachedVolume, inUse []v1.UniqueVolumeName)
+
+	// Signs that make it worth while to ask the runtime before the next audit; a nil channel gives none.
+	Doubt       <-chan struct{} // the runtime may not be as it was
+	ImagesMoved <-chan struct{} // an image came or went
 }
 
 // Timing are the periods of KubeletConfiguration; zero takes upstream's default.
@@ -61,7 +65,8 @@ type Timing struct {
 	StatusEvery   time.Duration // nodeStatusUpdateFrequency, 10 s: how often changes are looked for
 	ReportEvery   time.Duration // nodeStatusReportFrequency, 5 min: how often an unchanged status is posted
 	LeaseDuration time.Duration // nodeLeaseDurationSeconds, 40 s; renewed at a quarter of it
-	RuntimeEvery  time.Duration // 5 s: how often the runtime is asked whether it and its network are ready
+	RuntimeEvery  time.Duration // 1 min: the audit; how often a runtime that is well and gives no sign is asked whether it and its network are ready, and for its images
+	UnwellEvery   time.Duration // 5 s: the same while it does not answer or says that it is not ready
 	StartEvery    time.Duration // 100 ms: the same until the node is Ready for the first time
 }
 
@@ -91,7 +96,8 @@ func withDefaults(o Options) Options {
 	set(&o.Timing.StatusEvery, 10*time.Second)
 	set(&o.Timing.ReportEvery, 5*time.Minute)
 	set(&o.Timing.LeaseDuration, 40*time.Second)
-	set(&o.Timing.RuntimeEvery, 5*time.Second)
+	set(&o.Timing.RuntimeEvery, time.Minute)
+	set(&o.Timing.UnwellEvery, 5*time.Second)
 	set(&o.Timing.StartEvery, 100*time.Millisecond)
 	if o.MaxPods == 0 {
 		o.MaxPods = 110

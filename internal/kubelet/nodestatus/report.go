@@ -27,9 +27,13 @@ type Reporter struct {
 	started time.Time
 }
 
-// runtimeSeen is what the runtime last answered.
+// runtimeSeen is what the runtime last answered, and when it has to be asked again.
 type runtimeSeen struct {
-	at      time.Time
+	asked      time.Time // zero: never
+	unanswered time.Time // when it was first asked in vain; zero: it answered last time
+	doubted    bool      // there was a sign since
+	stale      bool      // the images have to be listed again
+
 	status  *runtimeapi.StatusResponse
 	version *runtimeapi.VersionResponse
 	images  []v1.ContainerImage
@@ -77,42 +81,65 @@ func (r *Reporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// keepStatus looks often until the node is Ready, then at the periods asked for.
+// keepStatus looks often until the node is Ready, then at the periods asked for, and whenever there is a sign.
 func (r *Reporter) keepStatus(ctx context.Context) {
-	var lastFull time.Time
-	if !r.posted.IsZero() {
-		lastFull = r.posted
-	}
+	lastFull := r.posted
+	written := "" // why the node was not Ready, as last written
 	for ctx.Err() == nil {
 		now := time.Now()
-		before := r.unready()
-		r.askRuntime(ctx)
-		due := now.Sub(lastFull) >= r.o.Timing.StatusEvery
-		nudged := false
-		select {
-		case <-r.nudge:
-			nudged = true
-		default:
+		if !now.Before(r.askAt()) {
+			r.askRuntime(ctx)
 		}
-		after := r.unready()
-		if due || nudged || before != after || r.posted.IsZero() || after == "" && !r.wasReady() {
-			if err := r.update(ctx); err != nil && ctx.Err() == nil {
+		due := now.Sub(lastFull) >= r.o.Timing.StatusEvery
+		nudged := taken(r.nudge)
+		why := r.unready()
+		failed := false
+		if due || nudged || why != written || r.posted.IsZero() || why == "" && !r.wasReady() {
+			if err := r.update(ctx); err == nil {
+				written = why
+			} else if ctx.Err() == nil {
+				failed = true
 				klog.FromContext(ctx).Error(err, "Node status was not written; trying again", "node", r.o.Identity.Name)
-			} else if due {
+			}
+			if due && !failed {
 				lastFull = now
 			}
 		}
-		r.sleep(ctx)
+		r.sleep(ctx, failed)
 	}
 }
 
-func (r *Reporter) sleep(ctx context.Context) {
-	pause := min(r.o.Timing.RuntimeEvery, r.o.Timing.StatusEvery)
-	if !r.wasReady() {
+// askAt is when the runtime is asked how it is. One that is well says by signs when it is not; the audit asks one that hangs without a sign.
+func (r *Reporter) askAt() time.Time {
+	t := r.o.Timing
+	switch {
+	case r.seen.asked.IsZero(), !r.wasReady():
+		return time.Time{}
+	case r.seen.doubted:
+		return r.seen.asked.Add(doubtEvery)
+	case !r.health().well():
+		return r.seen.asked.Add(t.UnwellEvery)
+	}
+	return r.seen.asked.Add(t.RuntimeEvery)
+}
+
+// doubtEvery keeps many signs in a row from becoming as many questions.
+const doubtEvery = time.Second
+
+// sleep waits until something is to be done: the next round, sooner after one that failed; the next question to the runtime; a nudge; a sign.
+func (r *Reporter) sleep(ctx context.Context, failed bool) {
+	pause := r.o.Timing.StatusEvery
+	switch {
+	case !r.wasReady():
 		pause = r.o.Timing.StartEvery
 		if time.Since(r.started) > time.Minute { // not Ready for long: no need to hurry any more
 			pause = time.Second
 		}
+	case failed:
+		pause = min(pause, r.o.Timing.UnwellEvery)
+	}
+	if r.wasReady() {
+		pause = min(pause, max(0, time.Until(r.askAt())))
 	}
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -121,16 +148,23 @@ func (r *Reporter) sleep(ctx context.Context) {
 	case <-t.C:
 	case <-r.nudge:
 		r.Nudge()
+	case <-r.o.Sources.Doubt:
+		r.seen.doubted = true
 	}
 }
 
-func (r *Reporter) wasReady() bool {
+// taken takes a token if there is one.
+func taken(c <-chan struct{}) bool {
 	select {
-	case <-r.ready:
+	case <-c:
 		return true
 	default:
 		return false
 	}
+}
+
+func (r *Reporter) wasReady() bool {
+	return taken(r.ready)
 }
 
 // unready is why the node is not Ready, empty when it is.
@@ -142,26 +176,33 @@ func (r *Reporter) unready() string {
 	return text
 }
 
-// askRuntime reads the runtime's status; one that does not answer keeps its last answer for a while.
+// askRuntime reads the runtime's status; one that does not answer keeps its last answer for a while. Each answer makes the images be listed anew.
 func (r *Reporter) askRuntime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	s := &r.seen
+	// One that was away may be another one.
+	again := s.doubted || !s.unanswered.IsZero() || s.version == nil
+	s.asked, s.doubted = time.Now(), false
 	st, err := r.o.Sources.Runtime.Status(ctx, false)
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Container runtime does not answer", "err", err)
-		return
-	}
-	if r.seen.version == nil {
-		if r.seen.version, err = r.o.Sources.Runtime.Version(ctx, "v1"); err != nil {
-			r.seen.version = nil
-			return
+	if err == nil && again {
+		var v *runtimeapi.VersionResponse
+		if v, err = r.o.Sources.Runtime.Version(ctx, "v1"); err == nil {
+			s.version = v
 		}
 	}
-	r.seen.at, r.seen.status = time.Now(), st
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Container runtime does not answer", "err", err)
+		if s.unanswered.IsZero() {
+			s.unanswered = s.asked
+		}
+		return
+	}
+	s.status, s.unanswered, s.stale = st, time.Time{}, true
 }
 
 func (r *Reporter) health() Health {
-	h := Health{LastAnswer: r.seen.at, Runtime: r.seen.status.GetStatus().GetConditions()}
+	h := Health{Unanswered: r.seen.unanswered, Runtime: r.seen.status.GetStatus().GetConditions()}
 	if r.o.Sources.Healthy != nil {
 		if err := r.o.Sources.Healthy(); err != nil {
 			h.Others = append(h.Others, err)
@@ -193,15 +234,24 @@ func (r *Reporter) facts(ctx context.Context) (Facts, error) {
 		f.Volumes.Attached, f.Volumes.InUse = o.Sources.VolumesUsed()
 	}
 	if o.Sources.Images != nil && f.Runtime != nil {
-		list, err := o.Sources.Images.ListImages(ctx, nil)
-		if err == nil {
-			r.seen.images = imageList(list, o.MaxImages)
-		} else {
-			klog.FromContext(ctx).V(2).Info("Images are not listed in the node's status", "err", err)
-		}
-		f.Images = r.seen.images
+		f.Images = r.images(ctx)
 	}
 	return f, nil
+}
+
+// images are those of the last list, which is made anew after each answer of the runtime and when an image came or went.
+func (r *Reporter) images(ctx context.Context) []v1.ContainerImage {
+	r.seen.stale = taken(r.o.Sources.ImagesMoved) || r.seen.stale
+	if !r.seen.stale {
+		return r.seen.images
+	}
+	list, err := r.o.Sources.Images.ListImages(ctx, nil)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Images are not listed in the node's status", "err", err)
+		return r.seen.images
+	}
+	r.seen.images, r.seen.stale = imageList(list, r.o.MaxImages), false
+	return r.seen.images
 }
 
 // addresses returns what was given, or the address of the interface with the default route; the host name comes last, as upstream has it.

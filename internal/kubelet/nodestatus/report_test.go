@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
@@ -29,6 +30,7 @@ type world struct {
 	*testing.T
 	api     *fake.Clientset
 	runtime *crifake.Fake
+	cri     *cri.Client
 	events  *record.FakeRecorder
 	o       nodestatus.Options
 	r       *nodestatus.Reporter
@@ -50,7 +52,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{T: t, api: fake.NewClientset(), runtime: f, events: record.NewFakeRecorder(100)}
+		w := &world{T: t, api: fake.NewClientset(), runtime: f, cri: c, events: record.NewFakeRecorder(100)}
 		w.o = nodestatus.Options{
 			Client: w.api, Register: true, Events: w.events,
 			Identity: nodestatus.Identity{Name: "node-1", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}}, Labels: map[string]string{"zone": "a"}},
@@ -59,7 +61,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 				KernelVersion: "6.1", OSImage: "Debian", Architecture: "amd64",
 			},
 			Sources: nodestatus.Sources{
-				Runtime: c.Runtime(), Images: c.Images(),
+				Runtime: c.Runtime(), Images: c.Images(), Doubt: c.Signs().Doubt, ImagesMoved: c.Signs().Images,
 				Allocatable: func(capacity v1.ResourceList) v1.ResourceList {
 					capacity[v1.ResourceMemory] = resource.MustParse("3Gi")
 					return capacity
@@ -322,6 +324,121 @@ func TestRuntimeDown(t *testing.T) {
 		synctest.Wait()
 		if events := drain(w.events); !slices.Contains(events, "Normal NodeNotReady Node node-1 status is now: NodeNotReady") {
 			t.Errorf("events %q", events)
+		}
+	})
+}
+
+// A runtime that is well is asked in the audit alone, and its images are listed with it.
+func TestWellRuntimeIsLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		defer w.start()()
+		<-w.r.Ready()
+		time.Sleep(30 * time.Second)
+		status, lists := w.runtime.Count("Status"), w.runtime.Count("ListImages")
+		time.Sleep(10 * time.Minute)
+		if n := w.runtime.Count("Status") - status; n != 10 {
+			t.Errorf("the runtime was asked how it is %d times in ten minutes, want 10", n)
+		}
+		if n := w.runtime.Count("ListImages") - lists; n != 10 {
+			t.Errorf("images were listed %d times in ten minutes, want 10", n)
+		}
+	})
+}
+
+// A runtime that hangs breaks no connection. The audit finds it, or a call before that.
+func TestHungRuntime(t *testing.T) {
+	for name, c := range map[string]struct {
+		call   bool // the kubelet calls the runtime meanwhile
+		within time.Duration
+	}{"nobody calls": {false, 105 * time.Second}, "a call hangs": {true, 50 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				defer w.start()()
+				<-w.r.Ready()
+				time.Sleep(time.Minute + time.Second) // an audit has just been
+				w.hang("Status", "ListContainers")
+				if c.call {
+					go func() { _, _ = w.cri.Runtime().ListContainers(w.Context(), nil) }()
+				}
+				time.Sleep(29 * time.Second)
+				if c := w.condition(v1.NodeReady); c.Status != v1.ConditionTrue {
+					t.Errorf("NotReady before half a minute was over: %s", c.Message)
+				}
+				time.Sleep(c.within - 29*time.Second)
+				if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || c.Message != "container runtime is down" {
+					t.Errorf("%+v", c)
+				}
+				w.runtime.Fault("Status", "")         //nolint:errcheck // an empty fault is a fault
+				w.runtime.Fault("ListContainers", "") //nolint:errcheck // likewise
+				time.Sleep(11 * time.Second)
+				if c := w.condition(v1.NodeReady); c.Status != v1.ConditionTrue {
+					t.Errorf("not Ready again: %s", c.Message)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) hang(methods ...string) {
+	w.Helper()
+	for _, m := range methods {
+		if err := w.runtime.Fault(m, "hang"); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// A network that goes is told by the first sandbox that cannot be made, and one that comes back is seen soon.
+func TestNetworkLost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		defer w.start()()
+		<-w.r.Ready()
+		time.Sleep(20 * time.Second)
+		w.runtime.SetNetworkReady(false, "NetworkPluginNotReady", "no network config found in /etc/cni/net.d")
+		_, err := w.cri.Runtime().RunPodSandbox(w.Context(), &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default", Uid: "a"}}, "no such handler")
+		if err == nil {
+			t.Fatal("the sandbox was made")
+		}
+		time.Sleep(time.Second)
+		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || !strings.Contains(c.Message, "NetworkPluginNotReady") {
+			t.Errorf("%+v", c)
+		}
+		w.runtime.SetNetworkReady(true, "", "")
+		time.Sleep(6 * time.Second)
+		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionTrue {
+			t.Errorf("not Ready again: %s", c.Message)
+		}
+	})
+}
+
+// Images that the kubelet brings or removes are in the status at the next round, others after the audit.
+func TestImagesInTheStatus(t *testing.T) {
+	inWorld(t, func(w *world) {
+		defer w.start()()
+		<-w.r.Ready()
+		time.Sleep(2 * time.Second)
+		has := func(name string) bool {
+			return slices.ContainsFunc(w.node().Status.Images, func(i v1.ContainerImage) bool { return slices.Contains(i.Names, name) })
+		}
+		if _, err := w.cri.Images().PullImage(w.Context(), &runtimeapi.ImageSpec{Image: "registry.example/pulled:1"}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		if !has("registry.example/pulled:1") {
+			t.Error("a pulled image is not in the status")
+		}
+		if err := w.cri.Images().RemoveImage(w.Context(), &runtimeapi.ImageSpec{Image: "registry.example/small:1"}); err != nil {
+			t.Fatal(err)
+		}
+		w.runtime.AddImage(crifake.Image{Names: []string{"registry.example/imported:1"}})
+		time.Sleep(11 * time.Second)
+		if has("registry.example/small:1") {
+			t.Error("a removed image is still in the status")
+		}
+		w.runtime.AddImage(crifake.Image{Names: []string{"registry.example/late:1"}})
+		time.Sleep(time.Minute + 11*time.Second)
+		if !has("registry.example/late:1") {
+			t.Error("an image that somebody else brought is not in the status")
 		}
 	})
 }
