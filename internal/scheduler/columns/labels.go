@@ -36,6 +36,12 @@ func (l *Labels) set(row int32, labels map[string]string, key string) {
 	}
 }
 
+// Find gives a value's number, if it has one.
+func (l *Labels) Find(value string) (int32, bool) {
+	id, known := l.number[value]
+	return id, known
+}
+
 // Version grows whenever a row gets another value.
 func (l *Labels) Version() int64 { return l.version }
 

@@ -17,7 +17,7 @@ type Ranks struct {
 	points []int32
 	group  []int32 // of each row; -1: none
 	groups []ranked
-	taken  []int32
+	those  []int32 // scratch
 }
 
 // ranked is a group's rows, and the best of each span.
@@ -177,12 +177,13 @@ func (r *Ranks) Best(adds []int32) (total int32, ties int) {
 
 // Nth gives the nth row, from 0, of those that have the total Best gave; -1 when there are not so many.
 func (r *Ranks) Nth(adds []int32, total int32, nth int) int32 {
-	var those []int32 // groups that have such rows
+	those := r.those[:0] // groups that have such rows
 	for i, add := range adds {
 		if g := &r.groups[i]; add != Out && g.n > 0 && g.top+add == total {
 			those = append(those, int32(i))
 		}
 	}
+	r.those = those
 	for k := range (len(r.points) + span - 1) / span {
 		ties := 0
 		for _, i := range those {
@@ -216,29 +217,70 @@ func (r *Ranks) nthOf(k int, groups []int32, nth int) int32 {
 	return int32(k*span + bits.TrailingZeros64(rows))
 }
 
-// Top gives up to n rows, the highest total first and of equals the first row first, leaving out one row (-1: none).
-func (r *Ranks) Top(adds []int32, n int, except int32) []int32 {
-	out := make([]int32, 0, n)
-	r.taken = r.taken[:0]
-	hide := func(row int32) {
-		r.taken = append(r.taken, row, r.group[row])
-		r.Drop(row)
+// Top appends up to n rows, the highest total first and of equals the first row first, leaving out one row (-1: none).
+func (r *Ranks) Top(to, adds []int32, n int, except int32) []int32 {
+	if n <= 0 {
+		return to
 	}
-	if except >= 0 {
-		hide(except)
+	t := top{Ranks: r, adds: adds, rows: to, from: len(to), n: n, except: except}
+	for i, add := range adds {
+		if g := &r.groups[i]; add != Out && g.n > 0 {
+			r.settle(g)
+			t.look(g, add)
+		}
 	}
-	for len(out) < n {
-		total, ties := r.Best(adds)
-		if ties == 0 {
+	return t.rows
+}
+
+// top is the best rows found so far.
+type top struct {
+	*Ranks
+	adds    []int32
+	rows    []int32
+	from, n int // those from that place on are the best, not more than n
+	except  int32
+	worst   int32 // total of the last, once there are n
+}
+
+func (t *top) full() bool { return len(t.rows)-t.from == t.n }
+
+// behind tells whether rows from a place on can no longer be among the best when their total is at most this.
+func (t *top) behind(total int32, row int32) bool {
+	return t.full() && (total < t.worst || total == t.worst && row > t.rows[len(t.rows)-1])
+}
+
+// look takes what is among the best of a group.
+func (t *top) look(g *ranked, add int32) {
+	if t.behind(g.top+add, 0) {
+		return
+	}
+	for k, best := range g.best {
+		if best == Out || t.behind(best+add, int32(k*span)) {
+			continue
+		}
+		for left := g.rows[k]; left != 0; left &= left - 1 {
+			row := int32(k*span + bits.TrailingZeros64(left))
+			if total := t.points[row] + add; row != t.except && !t.behind(total, row) {
+				t.take(row, total)
+			}
+		}
+	}
+}
+
+func (t *top) take(row, total int32) {
+	if t.full() {
+		t.rows = t.rows[:len(t.rows)-1]
+	}
+	at := len(t.rows)
+	t.rows = append(t.rows, row)
+	for ; at > t.from; at-- {
+		before := t.rows[at-1]
+		if of := t.points[before] + t.adds[t.group[before]]; of > total || of == total && before < row {
 			break
 		}
-		row := r.Nth(adds, total, 0)
-		hide(row)
-		out = append(out, row)
+		t.rows[at] = before
 	}
-	for i := 0; i < len(r.taken); i += 2 {
-		row := r.taken[i]
-		r.Put(row, r.taken[i+1], r.points[row])
-	}
-	return out
+	t.rows[at] = row
+	last := t.rows[len(t.rows)-1]
+	t.worst = t.points[last] + t.adds[t.group[last]]
 }

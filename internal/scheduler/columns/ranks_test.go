@@ -77,11 +77,11 @@ func TestRanksFindWhatASearchFinds(t *testing.T) {
 			t.Fatalf("%d ties, but %d has %d as well", ties, order[ties], best)
 		}
 		k := rapid.IntRange(0, 25).Draw(t, "k")
-		if got := r.Top(adds, k, -1); !slices.Equal(got, order[:min(k, len(order))]) {
+		if got := r.Top(nil, adds, k, -1); !slices.Equal(got, order[:min(k, len(order))]) {
 			t.Fatalf("top %v, want %v", got, order)
 		}
 		if len(order) > 0 {
-			if got := r.Top(adds, k, order[0]); !slices.Equal(got, order[1:min(k+1, len(order))]) {
+			if got := r.Top(nil, adds, k, order[0]); !slices.Equal(got, order[1:min(k+1, len(order))]) {
 				t.Fatalf("top without the first %v, want %v", got, order[1:])
 			}
 		}

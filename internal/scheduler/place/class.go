@@ -22,8 +22,8 @@ type class struct {
 	notes      []note
 	skipFilter sets.Set[string]
 	skipScore  sets.Set[string]
-	silent     struct{ filter, score sets.Set[string] } // the same when all others are quiet
-	others     []framework.Plugin                       // judges that do not share
+	hushed     map[hush]sets.Set[string]
+	others     []*other
 	filters    []opined[framework.FilterPlugin]
 	scorers    []opinedScorer
 	verdicts
@@ -65,25 +65,91 @@ func newClass(p *panel, local uint64, m *Memory) *class {
 		}
 	}
 	c.verdicts = verdicts{said: []*framework.Status{nil}, by: []int{-1}, index: map[*framework.Status]uint16{}, byText: map[string]uint16{}}
-	add := func(pl framework.Plugin) {
-		same := func(o framework.Plugin) bool { return o.Name() == pl.Name() }
-		if !c.shares[pl.Name()] && !slices.ContainsFunc(c.others, same) {
-			c.others = append(c.others, pl)
-		}
-	}
 	for _, pl := range c.PreFilter {
-		add(pl)
+		c.other(pl).prepares = pl
 	}
 	for _, pl := range c.Filter {
-		add(pl)
+		c.other(pl)
 	}
 	for _, pl := range c.PreScore {
-		add(pl)
+		c.other(pl).preScores = pl
 	}
 	for _, pl := range c.Score {
-		add(pl.ScorePlugin)
+		c.other(pl.ScorePlugin).scores = true
 	}
+	c.odd = len(c.others) > 64
 	return c
+}
+
+// other is a judge that does not share, and what else it is.
+type other struct {
+	framework.Plugin
+	bit       uint64 // its own among the others
+	quiet     Quiet
+	tallying  Tallying
+	prepares  framework.PreFilterPlugin
+	preScores framework.PreScorePlugin
+	scores    bool
+}
+
+// other finds or adds the judge; one that nobody reads for judges that share.
+func (c *class) other(pl framework.Plugin) *other {
+	if c.shares[pl.Name()] {
+		return &other{}
+	}
+	if i := slices.IndexFunc(c.others, func(o *other) bool { return o.Name() == pl.Name() }); i >= 0 {
+		return c.others[i]
+	}
+	o := &other{Plugin: pl, bit: 1 << (len(c.others) % 64)}
+	o.quiet, _ = pl.(Quiet)
+	o.tallying, _ = pl.(Tallying)
+	c.others = append(c.others, o)
+	return o
+}
+
+// hush is which of the others speak, which of these skip a point all the same, and which point that is.
+type hush struct {
+	loud, skipped uint64
+	scoring       bool
+}
+
+// quieted are the judges that skip a point: those that share and do, the others that are not loud, and those that skipped when they were asked. The set is shared.
+func (c *class) quieted(h hush) sets.Set[string] {
+	out, known := c.hushed[h]
+	if known {
+		return out
+	}
+	out = c.skipFilter.Clone()
+	if h.scoring {
+		out = c.skipScore.Clone()
+	}
+	for _, o := range c.others {
+		if h.loud&o.bit == 0 || h.skipped&o.bit != 0 {
+			out.Insert(o.Name())
+		}
+	}
+	if c.hushed == nil {
+		c.hushed = map[hush]sets.Set[string]{}
+	}
+	c.hushed[h] = out
+	return out
+}
+
+// bits are those of the others.
+func bits(of []*other) (all uint64) {
+	for _, o := range of {
+		all |= o.bit
+	}
+	return all
+}
+
+func find(all []*other, name string) *other {
+	for _, o := range all {
+		if o.Name() == name {
+			return o
+		}
+	}
+	return nil
 }
 
 // recorder keeps what judges write.
@@ -162,7 +228,7 @@ func (c *class) compile(in *In) {
 	for _, s := range c.Score {
 		most += float64(s.Weight) * float64(framework.MaxScore)
 	}
-	c.odd = most > math.MaxInt32
+	c.odd = c.odd || most > math.MaxInt32
 	c.no = make([]uint16, c.memory.Table.Len())
 }
 
@@ -187,11 +253,13 @@ func (c *class) refresh(ctx context.Context, in *In) {
 	}
 }
 
-// scratch is memory reused while rows are judged.
+// scratch is memory reused from ruling to ruling.
 type scratch struct {
 	refused []*framework.Status
 	passed  []int32
 	scores  []int64
+	loud    []*other
+	sums    []*kept
 }
 
 func (c *class) filter(ctx context.Context, in *In, rows []int32) {

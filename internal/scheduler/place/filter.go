@@ -46,7 +46,7 @@ func (c *cycle) keepOnly(names sets.Set[string], by sets.Set[string]) {
 		c.nodes[i] = c.World.At(row)
 	}
 	c.ruling.absent = framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
-	c.ruling.Rejectors.Insert(by.UnsortedList()...)
+	c.ruling.rejected(by.UnsortedList()...)
 }
 
 // preFilter runs the PreFilter plugins: which nodes are left (nil result: all), and which plugins narrowed them.

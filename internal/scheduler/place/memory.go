@@ -34,6 +34,7 @@ type Memory struct {
 	seen  []int64 // by row: the turn it was last listed in
 	stamp int64
 	scratch
+	promises
 }
 
 // MemoryCounts tell how a Memory was used since it was made.
@@ -59,7 +60,7 @@ func (m *Memory) follow(in *In) bool {
 		return false
 	}
 	if m.Table.Layout() != in.World.Layout() { // nodes came or went: rows mean other nodes now
-		m.classes, m.kept, m.tallies, m.partitions = nil, 0, nil, nil
+		m.classes, m.kept, m.tallies, m.partitions, m.besides = nil, 0, nil, nil, nil
 		m.seen = make([]int64, in.World.Len())
 	}
 	m.Table.Follow(in.World)
@@ -120,6 +121,7 @@ func (m *Memory) forget(rows int) {
 	}
 	if from != nil {
 		m.dropPartitions(from[key], nil)
+		m.besides = nil
 		delete(from, key)
 		m.kept--
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 // mix rules by the class where judges share and by asking the others about the nodes that are left. It always ends the ruling.
-func (c *cycle) mix(class *class, loud []framework.Plugin) bool {
+func (c *cycle) mix(class *class, loud []*other) bool {
 	c.Memory.counts.Swept++
 	var others []framework.FilterPlugin
 	for _, f := range c.Judges.Filter {
-		if seated(loud, framework.Plugin(f)) && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
+		if find(loud, f.Name()) != nil && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
 			others = append(others, f)
 		}
 	}
@@ -69,7 +69,7 @@ func (c *cycle) mixer(class *class, others []framework.FilterPlugin) *mixer {
 func (m *mixer) verdict(row int) *framework.Status {
 	node := m.Memory.Table.Nodes[row]
 	if m.promised[row] {
-		return m.judge(m.all, node)
+		return m.besides(row)
 	}
 	no := m.class.no[row]
 	for k := range m.first[no] {
@@ -88,7 +88,7 @@ func (m *mixer) verdict(row int) *framework.Status {
 func (m *mixer) sweep() {
 	m.swept = make([][]*framework.Status, len(m.others))
 	for k, f := range m.others {
-		o := m.cycle.swept[f.Name()]
+		o := m.opinion(f.Name())
 		if o == nil {
 			continue
 		}
@@ -157,32 +157,33 @@ func (c *cycle) mixFilter(class *class, others []framework.FilterPlugin) bool {
 }
 
 // mixPreScore lets the others prepare; those that share have.
-func (c *cycle) mixPreScore(class *class, loud []framework.Plugin) bool {
+func (c *cycle) mixPreScore(class *class, loud []*other) bool {
 	if len(c.feasible) == 1 {
 		return true
 	}
 	defer c.Time("PreScore")()
-	skip := class.quieted(class.skipScore, loud).Clone()
+	h := hush{loud: bits(loud), scoring: true}
 	for _, p := range c.Judges.PreScore {
-		if !seated(loud, framework.Plugin(p)) {
+		o := find(loud, p.Name())
+		if o == nil {
 			continue
 		}
 		s := c.askPreScore(p)
 		if s.IsSkip() {
-			skip.Insert(p.Name())
+			h.skipped |= o.bit
 		} else if !s.IsSuccess() {
 			c.ruling.End = framework.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", p.Name(), s.AsError())).WithPlugin(p.Name())
 			return false
 		}
 	}
-	c.State.SetSkipScorePlugins(skip)
+	c.State.SetSkipScorePlugins(class.quieted(h))
 	return true
 }
 
 func (c *cycle) askPreScore(p framework.PreScorePlugin) (s *framework.Status) {
 	answered := c.Clock.of(p, "PreScore")
 	defer func() { answered(s) }()
-	if k := c.sums[p.Name()]; k != nil {
+	if k := c.keeps(p.Name()); k != nil {
 		return k.PreScore(c.State, c.Pod, Feasible{Rows: c.rows})
 	}
 	return p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
@@ -201,7 +202,7 @@ func (c *cycle) mixScore(class *class) bool {
 	places := make([]int, 0, len(r.scorers))
 	for p, s := range r.scorers {
 		o := class.scorer(s.Name())
-		if swept := c.swept[s.Name()]; swept != nil && swept.Score != nil {
+		if swept := c.opinion(s.Name()); swept != nil && swept.Score != nil {
 			answered := c.Clock.of(s, "Score")
 			raw := c.Memory.sweepScores(c.rows, swept)
 			answered(nil)

@@ -5,10 +5,8 @@ import (
 	"errors"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/scheduler/columns"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -82,26 +80,31 @@ func One(ctx context.Context, in In) *Ruling {
 		in.Boards = &Boards{}
 	}
 	in.State.Write(worldKey, worldNote{in.World, in.Nominated != nil})
-	c := &cycle{In: in, ctx: ctx}
-	c.ruling = &Ruling{Pod: in.Pod, State: in.State, Rejectors: sets.Set[string]{}, Pending: sets.Set[string]{},
-		outcome: outcome{ctx: ctx, world: in.World, judges: in.Judges, no: in.Boards.no[:0]}}
-	defer func() { in.Boards.no = c.ruling.no }()
-	if in.World.Len() == 0 {
+	c := &in.Boards.cycle
+	*c = cycle{In: in, ctx: ctx, ruling: &Ruling{Pod: in.Pod, State: in.State, outcome: outcome{ctx: ctx, world: in.World, judges: in.Judges, no: in.Boards.no[:0]}}}
+	c.rule()
+	r := c.ruling
+	in.Boards.no = r.no
+	*c = cycle{} // nothing of this ruling is kept for the next
+	return r
+}
+
+// rule goes through the points.
+func (c *cycle) rule() {
+	if c.World.Len() == 0 {
 		c.ruling.End = framework.NewStatus(framework.UnschedulableAndUnresolvable).WithError(ErrNoNodes)
-		for _, f := range in.Judges.Filter {
-			c.ruling.Rejectors.Insert(f.Name()) // whichever of them wakes for a new node
+		for _, f := range c.Judges.Filter {
+			c.ruling.rejected(f.Name()) // whichever of them wakes for a new node
 		}
-		return c.ruling
+		return
 	}
 	if c.Memory != nil && c.Second == nil && c.remember() {
-		return c.ruling
+		return
 	}
 	c.nodes = c.everybody()
-	if !c.preFilter() || !c.filter() || !c.narrow() || !c.preScore() || !c.score() || !c.weighAgain() {
-		return c.ruling
+	if c.preFilter() && c.filter() && c.narrow() && c.preScore() && c.score() && c.weighAgain() {
+		c.choose()
 	}
-	c.choose()
-	return c.ruling
 }
 
 // everybody lists all nodes; the memory has the list already when it follows this snapshot.
@@ -122,9 +125,7 @@ type cycle struct {
 	feasible []framework.NodeInfo
 	rows     []int32 // of feasible, in a mixed ruling
 
-	swept          map[string]*columns.Opinion // of judges with a tally, by name
-	sums           map[string]*kept
-	filtersSkipped sets.Set[string] // judges that do not share and skipped at PreFilter
+	sums []*kept // of judges that keep some
 }
 
 func inOrder(n int, do func(int)) {

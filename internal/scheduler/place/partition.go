@@ -54,18 +54,15 @@ type parts struct {
 // mostGroups is how many groups n rows may have: with more of them asking about each row costs hardly more.
 func mostGroups(n int) int { return max(64, n/4) }
 
-// partitionOf finds or makes the groups for a class and sums, brought up to the snapshot; nil when rows differ too much.
-func (m *Memory) partitionOf(in *In, c *class, sums []*kept) *partition {
-	by := parts{class: c}
-	if copy(by.sums[:], sums) < len(sums) {
-		return nil
-	}
+// partitionOf finds or makes the groups, brought up to the snapshot; nil when rows differ too much.
+func (m *Memory) partitionOf(in *In, by parts) *partition {
 	p := m.partitions[by]
 	if p == nil {
 		if m.partitions == nil {
 			m.partitions = map[parts]*partition{}
 		}
-		p = &partition{class: c, sums: sums}
+		p = &partition{class: by.class, sums: slices.Clone(by.sums[:])}
+		p.sums = slices.DeleteFunc(p.sums, func(k *kept) bool { return k == nil })
 		m.partitions[by] = p
 	}
 	p.used = m.turn

@@ -60,7 +60,7 @@ func (p *partition) scores(r *Ruling, n int) []journal.NodeScore {
 	}
 	others := p.best
 	if n-1 > len(others) {
-		others = p.ranks.Top(p.adds, n-1, int32(r.at))
+		others = p.ranks.Top(nil, p.adds, n-1, int32(r.at))
 	}
 	rows := append(make([]int32, 0, n), int32(r.at))
 	rows = append(rows, others[:min(n-1, len(others))]...)

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
@@ -24,16 +23,16 @@ type record struct {
 }
 
 // part rules by asking every judge about one row of each group; false when it cannot, and nothing is decided.
-func (c *cycle) part(class *class, loud []framework.Plugin) bool {
-	sums := make([]*kept, 0, len(loud))
-	for _, pl := range loud {
-		k := c.sums[pl.Name()]
-		if k == nil {
+func (c *cycle) part(class *class, loud []*other) bool {
+	by := parts{class: class}
+	for i, o := range loud {
+		k := c.keeps(o.Name())
+		if k == nil || i == len(by.sums) {
 			return false
 		}
-		sums = append(sums, k)
+		by.sums[i] = k
 	}
-	p := c.Memory.partitionOf(&c.In, class, sums)
+	p := c.Memory.partitionOf(&c.In, by)
 	if p == nil {
 		return false
 	}
@@ -49,7 +48,7 @@ func (c *cycle) part(class *class, loud []framework.Plugin) bool {
 	}
 	if !c.partScore(p) {
 		r.groups, r.Visited = nil, 0
-		r.Rejectors, r.Pending = sets.Set[string]{}, sets.Set[string]{}
+		r.Rejectors, r.Pending = nil, nil
 		return false
 	}
 	c.partChoose(p)
@@ -93,7 +92,7 @@ func (c *cycle) partFilter(p *partition) {
 // hear asks judges with sums about each group unless one before them refused it.
 func (c *cycle) hear(p *partition) {
 	for i, f := range c.Judges.Filter {
-		if o := c.swept[f.Name()]; o != nil && o.Refuse != nil && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
+		if o := c.opinion(f.Name()); o != nil && o.Refuse != nil && !c.State.GetSkipFilterPlugins().Has(f.Name()) {
 			for k, at := range p.asked {
 				if no := p.groups[at].no; no != 0 && p.said[k] == nil && p.class.by[no] < i {
 					p.said[k] = p.class.said[no]
@@ -107,20 +106,20 @@ func (c *cycle) hear(p *partition) {
 }
 
 // partPreScore lets judges with sums prepare; those that share have.
-func (c *cycle) partPreScore(p *partition, loud []framework.Plugin) {
+func (c *cycle) partPreScore(p *partition, loud []*other) {
 	defer c.Time("PreScore")()
-	skip := p.class.quieted(p.class.skipScore, loud).Clone()
-	for _, pl := range c.Judges.PreScore {
-		if !seated(loud, framework.Plugin(pl)) {
+	h := hush{loud: bits(loud), scoring: true}
+	for _, o := range loud {
+		if o.preScores == nil {
 			continue
 		}
-		answered := c.Clock.of(pl, "PreScore")
-		s := c.sums[pl.Name()].PreScore(c.State, c.Pod, Feasible{Rows: p.rows, times: p.times})
+		answered := c.Clock.of(o, "PreScore")
+		s := c.keeps(o.Name()).PreScore(c.State, c.Pod, Feasible{Rows: p.rows, times: p.times})
 		if answered(s); s.IsSkip() {
-			skip.Insert(pl.Name())
+			h.skipped |= o.bit
 		}
 	}
-	c.State.SetSkipScorePlugins(skip)
+	c.State.SetSkipScorePlugins(p.class.quieted(h))
 }
 
 // partScore finds what every group's rows get; false when a judge must be asked in another way.
@@ -182,7 +181,7 @@ func (p *partition) scale(i int) {
 // partAsk asks a judge with sums to score one row of each group.
 func (c *cycle) partAsk(p *partition, i int) bool {
 	s := p.scorers[i]
-	o := c.swept[s.Name()]
+	o := c.opinion(s.Name())
 	if o == nil || o.Score == nil {
 		return false
 	}
@@ -222,7 +221,7 @@ func (c *cycle) partChoose(p *partition) {
 		pick = c.Pick(ties)
 	}
 	row := p.ranks.Nth(p.adds, best, pick)
-	p.best = p.ranks.Top(p.adds, Best-1, row)
+	p.best = p.ranks.Top(p.best[:0], p.adds, Best-1, row)
 	r.at, r.Ties, r.Winner, r.boards = int(row), ties, p.class.name(row), c.Boards
 	r.RunnerUp, r.Lead = p.class.name(p.best[0]), int64(best-p.total(p.best[0]))
 }

@@ -3,7 +3,6 @@ package place
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -29,6 +28,7 @@ func (c *cycle) remembered() bool {
 	if class.odd {
 		return false
 	}
+	c.sums = c.Memory.sums[:0]
 	loud, ok := c.loudPreFilter(class, c.loud(class))
 	if !ok {
 		return false
@@ -49,95 +49,80 @@ func (c *cycle) refresh(class *class) bool {
 }
 
 // loud are the judges that neither share nor are quiet about this Pod.
-func (c *cycle) loud(class *class) []framework.Plugin {
-	var out []framework.Plugin
-	for _, pl := range class.others {
-		if q, ok := pl.(Quiet); !ok || !q.Quiet(c.Pod, c.World) {
-			out = append(out, pl)
+func (c *cycle) loud(class *class) []*other {
+	out := c.Memory.loud[:0]
+	for _, o := range class.others {
+		if o.quiet == nil || !o.quiet.Quiet(c.Pod, c.World) {
+			out = append(out, o)
 		}
 	}
+	c.Memory.loud = out
 	return out
-}
-
-// quieted is a set of skipping judges with those added that have nothing to say.
-func (c *class) quieted(skip sets.Set[string], loud []framework.Plugin) sets.Set[string] {
-	if len(loud) == len(c.others) {
-		return skip
-	}
-	skip = skip.Clone()
-	for _, pl := range c.others {
-		skip.Insert(pl.Name())
-	}
-	for _, pl := range loud {
-		skip.Delete(pl.Name())
-	}
-	return skip
 }
 
 // loudPreFilter recalls what the judges that share noted and asks the others about the Pod; those that may still speak are left. False when one refuses the Pod or
 // narrows the nodes, which the plain path says in full.
-func (c *cycle) loudPreFilter(class *class, loud []framework.Plugin) ([]framework.Plugin, bool) {
+func (c *cycle) loudPreFilter(class *class, loud []*other) ([]*other, bool) {
 	defer c.Time("PreFilter")()
 	class.recall(c.State)
-	left := loud[:0:0]
-	for _, pl := range loud {
-		p, ok := pl.(framework.PreFilterPlugin)
-		if !ok || !seated(c.Judges.PreFilter, p) {
-			left = append(left, pl)
+	left, skipped := loud[:0], uint64(0)
+	for _, o := range loud {
+		if o.prepares == nil {
+			left = append(left, o)
 			continue
 		}
-		result, s := c.askPreFilter(p)
+		result, s := c.askPreFilter(o)
 		switch {
 		case s.IsSkip():
-			if class.marks(pl) {
-				left = append(left, pl)
+			if o.scores {
+				left = append(left, o)
 			}
-			c.filtersSkipped = c.filtersSkipped.Union(sets.New(p.Name()))
+			skipped |= o.bit
 			continue
 		case !s.IsSuccess() || !result.AllNodes():
 			return nil, false
 		}
-		left = append(left, pl)
+		left = append(left, o)
 	}
 	if len(left) == 0 {
-		if class.silent.filter == nil {
-			class.silent.filter, class.silent.score = class.quieted(class.skipFilter, nil), class.quieted(class.skipScore, nil)
-		}
-		c.State.SetSkipFilterPlugins(class.silent.filter)
-		c.State.SetSkipScorePlugins(class.silent.score)
-		return nil, true
+		c.State.SetSkipScorePlugins(class.quieted(hush{scoring: true}))
 	}
-	c.State.SetSkipFilterPlugins(class.quieted(class.skipFilter, left).Union(c.filtersSkipped))
+	c.State.SetSkipFilterPlugins(class.quieted(hush{loud: bits(left), skipped: skipped & bits(left)}))
 	return left, true
 }
 
 // askPreFilter asks a judge about the Pod, from its sums where it keeps any.
-func (c *cycle) askPreFilter(p framework.PreFilterPlugin) (_ *framework.PreFilterResult, s *framework.Status) {
-	answered := c.Clock.of(p, "PreFilter")
+func (c *cycle) askPreFilter(o *other) (_ *framework.PreFilterResult, s *framework.Status) {
+	answered := c.Clock.of(o, "PreFilter")
 	defer func() { answered(s) }()
-	if t, ok := p.(Tallying); ok {
-		if k := c.Memory.tally(&c.In, t); k != nil {
-			if c.sums == nil {
-				c.sums, c.swept = map[string]*kept{}, map[string]*columns.Opinion{}
-			}
-			c.sums[p.Name()] = k
+	if o.tallying != nil {
+		if k := c.Memory.tally(&c.In, o.tallying); k != nil {
 			s = k.PreFilter(c.State, c.Pod)
-			if o := k.Opinion(); o != nil {
-				c.swept[p.Name()] = o
-			}
+			k.opinion = k.Opinion()
+			c.sums = append(c.sums, k)
+			c.Memory.sums = c.sums
 			return nil, s
 		}
 	}
-	return p.PreFilter(c.ctx, c.State, c.Pod, c.Memory.Table.Nodes)
+	return o.prepares.PreFilter(c.ctx, c.State, c.Pod, c.Memory.Table.Nodes)
 }
 
-// marks tells whether a judge scores.
-func (c *class) marks(pl framework.Plugin) bool {
-	return slices.ContainsFunc(c.Score, func(s Scorer) bool { return s.Name() == pl.Name() })
+// keeps finds the sums of a judge for this ruling; nil when it keeps none.
+func (c *cycle) keeps(judge string) *kept {
+	for _, k := range c.sums {
+		if k.judge == judge {
+			return k
+		}
+	}
+	return nil
 }
 
-func seated[P framework.Plugin](all []P, pl P) bool {
-	return slices.ContainsFunc(all, func(o P) bool { return o.Name() == pl.Name() })
+// opinion is what a judge with sums thinks of rows; nil when it keeps none.
+func (c *cycle) opinion(judge string) *columns.Opinion {
+	if k := c.keeps(judge); k != nil {
+		return k.opinion
+	}
+	return nil
 }
 
 // promised tells whether a node of the snapshot is promised to others.

@@ -20,8 +20,8 @@ type Ruling struct {
 	Lead      int64             // points ahead of it
 	Ties      int               // nodes that shared the top score
 	End       *framework.Status // why there is no winner: a rejection, or an error; nil with a winner
-	Rejectors sets.Set[string]  // plugins that said no; their events wake the Pod
-	Pending   sets.Set[string]  // plugins that said "not yet"
+	Rejectors sets.Set[string]  // plugins that said no; their events wake the Pod; nil when none did
+	Pending   sets.Set[string]  // plugins that said "not yet"; nil when none did
 	PostMsg   string            // what the PostFilter plugins said; set by who ran them
 
 	preFilterMsg string
@@ -122,10 +122,20 @@ func (r *Ruling) reject(s *framework.Status) {
 	switch {
 	case s.Plugin() == "":
 	case s.Code() == framework.Pending:
+		if r.Pending == nil {
+			r.Pending = sets.Set[string]{}
+		}
 		r.Pending.Insert(s.Plugin())
 	default:
-		r.Rejectors.Insert(s.Plugin())
+		r.rejected(s.Plugin())
 	}
+}
+
+func (r *Ruling) rejected(by ...string) {
+	if r.Rejectors == nil {
+		r.Rejectors = sets.Set[string]{}
+	}
+	r.Rejectors.Insert(by...)
 }
 
 // Reader gives the refusals as PostFilter plugins want them. It may be read until the next ruling.

@@ -19,6 +19,7 @@ type Boards struct {
 	totals   []int64
 	names    []string
 	failed   []*framework.Status
+	cycle    cycle
 }
 
 func (b *Boards) statuses(n int) []*framework.Status {

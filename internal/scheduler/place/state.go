@@ -1,6 +1,8 @@
 package place
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kube-scheduler/framework"
 
@@ -9,7 +11,7 @@ import (
 
 // State is the notes of one cycle. It is for judges that write before nodes are asked and only read while they are; a shell whose plugins do otherwise passes its own.
 type State struct {
-	notes      map[framework.StateKey]framework.StateData
+	notes      []note // few: searching is quicker than a map
 	skipFilter sets.Set[string]
 	skipScore  sets.Set[string]
 	skipBind   sets.Set[string]
@@ -19,21 +21,39 @@ type State struct {
 var _ framework.CycleState = (*State)(nil)
 
 // NewState is an empty notebook.
-func NewState() *State { return &State{notes: map[framework.StateKey]framework.StateData{}} }
+func NewState() *State { return &State{} }
+
+// usual is room for the notes of most cycles.
+const usual = 8
+
+func (s *State) at(key framework.StateKey) int {
+	return slices.IndexFunc(s.notes, func(n note) bool { return n.key == key })
+}
 
 // Read finds a note; framework.ErrNotFound when there is none.
 func (s *State) Read(key framework.StateKey) (framework.StateData, error) {
-	if v, ok := s.notes[key]; ok {
-		return v, nil
+	if i := s.at(key); i >= 0 {
+		return s.notes[i].value, nil
 	}
 	return nil, framework.ErrNotFound
 }
 
 // Write keeps a note.
-func (s *State) Write(key framework.StateKey, v framework.StateData) { s.notes[key] = v }
+func (s *State) Write(key framework.StateKey, v framework.StateData) {
+	if i := s.at(key); i >= 0 {
+		s.notes[i].value = v
+		return
+	}
+	if s.notes == nil {
+		s.notes = make([]note, 0, usual)
+	}
+	s.notes = append(s.notes, note{key, v})
+}
 
 // Delete drops a note.
-func (s *State) Delete(key framework.StateKey) { delete(s.notes, key) }
+func (s *State) Delete(key framework.StateKey) {
+	s.notes = slices.DeleteFunc(s.notes, func(n note) bool { return n.key == key })
+}
 
 // Clone copies the notes, each by its own Clone.
 func (s *State) Clone() framework.CycleState {
@@ -41,9 +61,9 @@ func (s *State) Clone() framework.CycleState {
 		return nil
 	}
 	c := *s
-	c.notes = make(map[framework.StateKey]framework.StateData, len(s.notes))
-	for k, v := range s.notes {
-		c.notes[k] = v.Clone()
+	c.notes = slices.Clone(s.notes)
+	for i := range c.notes {
+		c.notes[i].value = c.notes[i].value.Clone()
 	}
 	return &c
 }

@@ -12,7 +12,7 @@ type Tallying interface {
 	framework.Plugin
 	// Tallied appends what the judge reads of the Pod; false: for this Pod it must be asked anew each time.
 	Tallied(to []byte, p *v1.Pod) ([]byte, bool)
-	// Tally begins sums for Pods like this one, over no node yet.
+	// Tally begins sums for Pods like this one, over no node yet; nil: it must be asked anew each time after all.
 	Tally(p *v1.Pod, t *columns.Table) Tally
 }
 
@@ -20,8 +20,8 @@ type Tallying interface {
 type Tally interface {
 	// Holds tells whether what the sums rest on besides nodes is as it was; if not they are begun anew.
 	Holds() bool
-	// Move takes out what a node added, and adds what it adds now; was is nil at first.
-	Move(was, is framework.NodeInfo)
+	// Move takes out what a row's node added, and adds what it adds now; was is nil at first. The columns show it as it is now.
+	Move(row int32, was, is framework.NodeInfo)
 	// PreFilter does what the judge's PreFilter does.
 	PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status
 	// PreScore does what the judge's PreScore does.
@@ -58,6 +58,7 @@ type kept struct {
 	nodes      []framework.NodeInfo
 	generation int64
 	used       int64
+	opinion    *columns.Opinion // for the ruling under way
 }
 
 // tally finds or begins the sums of a judge for the Pod, brought up to the snapshot; nil when it keeps none.
@@ -70,8 +71,7 @@ func (m *Memory) tally(in *In, judge Tallying) *kept {
 	if m.tallies == nil {
 		m.tallies = map[tallyKey]*kept{}
 	}
-	at := tallyKey{in.Judges, string(key)}
-	k := m.tallies[at]
+	k := m.tallies[tallyKey{in.Judges, string(key)}]
 	if k == nil || !k.Holds() {
 		switch {
 		case k != nil:
@@ -79,8 +79,12 @@ func (m *Memory) tally(in *In, judge Tallying) *kept {
 		case len(m.tallies) >= mostTallies:
 			m.dropTally()
 		}
-		k = &kept{Tally: judge.Tally(in.Pod, &m.Table), judge: judge.Name(), nodes: make([]framework.NodeInfo, m.Table.Len())}
-		m.tallies[at] = k
+		sums := judge.Tally(in.Pod, &m.Table)
+		if sums == nil {
+			return nil
+		}
+		k = &kept{Tally: sums, judge: judge.Name(), nodes: make([]framework.NodeInfo, m.Table.Len())}
+		m.tallies[tallyKey{in.Judges, string(key)}] = k
 	}
 	k.used = m.turn
 	if k.generation == in.World.Generation() {
@@ -88,7 +92,7 @@ func (m *Memory) tally(in *In, judge Tallying) *kept {
 	}
 	for _, row := range m.stale(in, k.generation) {
 		if was, is := k.nodes[row], m.Table.Nodes[row]; was != is {
-			k.Move(was, is)
+			k.Move(row, was, is)
 			k.nodes[row] = is
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // Ask is what the Pod requests of a node.
 func Ask(p *v1.Pod) fit.Vector {
 	if isPlain(p) {
-		return sum(p, false)
+		return sum(p)
 	}
 	return fit.VectorOf(pod.Requests(p))
 }
@@ -19,7 +19,7 @@ func Ask(p *v1.Pod) fit.Vector {
 // AskNonZero is Ask with DefaultMilliCPU and DefaultMemory for containers that request none; with Pod-level requests, for resources these do not name.
 func AskNonZero(p *v1.Pod) fit.Vector {
 	if isPlain(p) {
-		return sum(p, true)
+		return withDefaults(p, sum(p))
 	}
 	missing := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(DefaultMilliCPU, resource.DecimalSI),
@@ -31,6 +31,15 @@ func AskNonZero(p *v1.Pod) fit.Vector {
 		}
 	}
 	return fit.VectorOf(pod.RequestsWith(p, missing))
+}
+
+// Asks is Ask and AskNonZero.
+func Asks(p *v1.Pod) (ask, non0 fit.Vector) {
+	if !isPlain(p) {
+		return Ask(p), AskNonZero(p)
+	}
+	ask = sum(p)
+	return ask, withDefaults(p, ask)
 }
 
 // isPlain tells whether the Pod's requests are the sum of its containers': most Pods before they run. Quantities with fractions of what is accounted are added up
@@ -64,14 +73,17 @@ func isWhole(name v1.ResourceName, q *resource.Quantity) bool {
 	return q.Cmp(*resource.NewQuantity(q.Value(), resource.BinarySI)) == 0
 }
 
-func sum(p *v1.Pod, nonZero bool) fit.Vector {
-	var v fit.Vector
+func sum(p *v1.Pod) (v fit.Vector) {
+	for i := range p.Spec.Containers {
+		v.AddList(p.Spec.Containers[i].Resources.Requests)
+	}
+	return v
+}
+
+// withDefaults adds to a Pod's requests what its containers count as that request nothing.
+func withDefaults(p *v1.Pod, v fit.Vector) fit.Vector {
 	for i := range p.Spec.Containers {
 		list := p.Spec.Containers[i].Resources.Requests
-		v.AddList(list)
-		if !nonZero {
-			continue
-		}
 		if _, ok := list[v1.ResourceCPU]; !ok {
 			v.MilliCPU += DefaultMilliCPU
 		}

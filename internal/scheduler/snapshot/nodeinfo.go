@@ -35,7 +35,7 @@ var _ framework.NodeInfo = (*NodeInfo)(nil)
 
 // NewNodeInfo is a node with Pods on it; node may be nil for Pods whose node is not known.
 func NewNodeInfo(node *v1.Node, pods ...framework.PodInfo) *NodeInfo {
-	n := &NodeInfo{ports: framework.HostPortInfo{}}
+	n := &NodeInfo{}
 	n.SetNode(node)
 	for _, p := range pods {
 		n.AddPodInfo(p)
@@ -128,10 +128,10 @@ func (n *NodeInfo) RemovePod(_ logr.Logger, p *v1.Pod) error {
 		return fmt.Errorf("Pod %s does not stand on %s", pod.Key(p), n)
 	}
 	gone := n.pods[i]
-	n.pods = slices.Delete(n.pods, i, i+1)
+	n.pods = without(n.pods, i)
 	for _, list := range []*[]framework.PodInfo{&n.affine, &n.antiAffine, &n.antiWide} {
 		if j := indexOf(*list, p); j >= 0 {
-			*list = slices.Delete(*list, j, j+1)
+			*list = without(*list, j)
 		}
 	}
 	n.account(gone, -1)
@@ -145,6 +145,9 @@ func (n *NodeInfo) RemovePod(_ logr.Logger, p *v1.Pod) error {
 
 func (n *NodeInfo) takePorts(p *v1.Pod) {
 	for _, port := range pod.HostPorts(p) {
+		if n.ports == nil {
+			n.ports = framework.HostPortInfo{}
+		}
 		n.ports.Add(port.HostIP, string(port.Protocol), port.HostPort)
 	}
 }
@@ -205,13 +208,22 @@ func Claims(p *v1.Pod) []string {
 	return out
 }
 
+// clone is a copy that may be changed.
 func (n *NodeInfo) clone() *NodeInfo {
-	c := *n
+	c := n.next()
 	c.pods = slices.Clone(n.pods)
 	c.affine, c.antiAffine, c.antiWide = slices.Clone(n.affine), slices.Clone(n.antiAffine), slices.Clone(n.antiWide)
-	c.ports = make(framework.HostPortInfo, len(n.ports))
-	for ip, taken := range n.ports {
-		c.ports[ip] = maps.Clone(taken)
+	return c
+}
+
+// next is a copy that may be changed and shares the memory of the lists of Pods: one copy of a node may append to them, and nobody changes what is in them.
+func (n *NodeInfo) next() *NodeInfo {
+	c := *n
+	if n.ports != nil {
+		c.ports = make(framework.HostPortInfo, len(n.ports))
+		for ip, taken := range n.ports {
+			c.ports[ip] = maps.Clone(taken)
+		}
 	}
 	c.requested.Scalar = maps.Clone(n.requested.Scalar)
 	c.non0.Scalar = maps.Clone(n.non0.Scalar)
@@ -228,6 +240,11 @@ func reachesBeyondHost(p framework.PodInfo) bool {
 		return own.antiBeyondItsHost
 	}
 	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(), func(t framework.AffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
+}
+
+// without is the list without one of it, in memory of its own: others may read the list.
+func without(list []framework.PodInfo, i int) []framework.PodInfo {
+	return append(append(make([]framework.PodInfo, 0, len(list)), list[:i]...), list[i+1:]...)
 }
 
 func indexOf(list []framework.PodInfo, p *v1.Pod) int {

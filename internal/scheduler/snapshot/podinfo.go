@@ -1,12 +1,9 @@
 package snapshot
 
 import (
-	"fmt"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -21,41 +18,17 @@ type PodInfo struct {
 	pod  *v1.Pod
 	ask  fit.Vector // what the Pod requests
 	non0 fit.Vector // the same with defaults for containers that request nothing; only cpu and memory are meant to be read
-
-	affinity          []framework.AffinityTerm
-	antiAffinity      []framework.AffinityTerm
-	preferred         []framework.WeightedAffinityTerm
-	preferredAnti     []framework.WeightedAffinityTerm
-	antiBeyondItsHost bool // a required anti-affinity term with a topology other than the host name
+	terms
 }
 
 var _ framework.PodInfo = (*PodInfo)(nil)
 
 // NewPodInfo reads a Pod. The error is about an affinity term whose selector cannot be read; the PodInfo is usable without that term.
 func NewPodInfo(p *v1.Pod) (*PodInfo, error) {
-	i := &PodInfo{pod: p, ask: Ask(p), non0: AskNonZero(p)}
-	a := p.Spec.Affinity
-	if a == nil {
-		return i, nil
-	}
-	var errs [4]error
-	if a.PodAffinity != nil {
-		i.affinity, errs[0] = framework.GetAffinityTerms(p, framework.GetPodAffinityTerms(a))
-		i.preferred, errs[1] = framework.GetWeightedAffinityTerms(p, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if a.PodAntiAffinity != nil {
-		i.antiAffinity, errs[2] = framework.GetAffinityTerms(p, framework.GetPodAntiAffinityTerms(a))
-		i.preferredAnti, errs[3] = framework.GetWeightedAffinityTerms(p, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	for _, t := range i.antiAffinity {
-		i.antiBeyondItsHost = i.antiBeyondItsHost || t.TopologyKey != v1.LabelHostname
-	}
-	for _, err := range errs {
-		if err != nil {
-			return i, fmt.Errorf("affinity of Pod %s: %w", pod.Key(p), err)
-		}
-	}
-	return i, nil
+	t, err := termsOf(p)
+	i := &PodInfo{pod: p, terms: t}
+	i.ask, i.non0 = Asks(p)
+	return i, err
 }
 
 // GetPod gives the Pod.

@@ -23,6 +23,8 @@ type World struct {
 	affine  int      // nodes that have Pods with affinity
 	last    *Snapshot
 	imaged  int64 // grows when the set of nodes that hold an image changes
+
+	readings readings
 }
 
 // stand is a node's place in the World.
@@ -94,9 +96,8 @@ func (w *World) SetPod(p *v1.Pod) {
 		r.assumed = false
 		return
 	}
-	info, _ := NewPodInfo(p) // a term that cannot be read binds nobody
 	w.remove(p.UID)
-	w.put(&resident{info: info, node: p.Spec.NodeName})
+	w.put(&resident{info: w.read(p), node: p.Spec.NodeName})
 }
 
 // confirmedBy tells whether the API shows what was assumed and nothing else, so that nobody has to judge the node anew. Pods that share their containers' memory were
@@ -116,9 +117,14 @@ func (w *World) Assume(p *v1.Pod, node string) error {
 	if r := w.pods[p.UID]; r != nil {
 		return fmt.Errorf("Pod %s already stands on %s", pod.Key(p), r.node)
 	}
-	info, _ := NewPodInfo(p)
-	w.put(&resident{info: info, node: node, assumed: true})
+	w.put(&resident{info: w.read(p), node: node, assumed: true})
 	return nil
+}
+
+func (w *World) read(p *v1.Pod) *PodInfo {
+	i := &PodInfo{pod: p, terms: w.readings.terms(p)}
+	i.ask, i.non0 = Asks(p)
+	return i
 }
 
 // Forget takes an assumption back; a confirmed Pod stays.
@@ -191,7 +197,7 @@ func (w *World) thaw(name string) *stand {
 		w.nodes[name] = s
 		w.changed = append(w.changed, s)
 	case s.frozen:
-		s.info, s.frozen = s.info.clone(), false
+		s.info, s.frozen = s.info.next(), false
 		w.changed = append(w.changed, s)
 	}
 	return s

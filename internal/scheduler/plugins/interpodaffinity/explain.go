@@ -59,7 +59,7 @@ func (s *standing) whyLonely(i int, node *v1.Node) place.Why {
 			Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", node.Name, t.TopologyKey)}
 	}
 	detail := fmt.Sprintf("no Pod in %s=%s matches the Pod's affinity (%s)", t.TopologyKey, value, text(t))
-	if len(s.wanted) == 0 {
+	if s.wanted.none() {
 		return place.Why{Code: reason.PodWanted, Detail: detail + ", nor on any other node", Fix: "start a Pod that matches, or make the term preferred"}
 	}
 	return place.Why{Code: reason.PodWanted, Detail: detail, Fix: fmt.Sprintf("make room where such Pods are, start one in %s=%s, or make the term preferred", t.TopologyKey, value)}

@@ -14,16 +14,59 @@ import (
 // standing is how the Pods already there stand to the Pod, by domain.
 type standing struct {
 	own      *snapshot.PodInfo
-	wanted   counts // Pods that all of the Pod's required affinity terms mean
-	unwanted counts // Pods that a required anti-affinity term of the Pod means
-	unwilled counts // required anti-affinity terms of others that mean the Pod
+	wanted   numbers // Pods that all of the Pod's required affinity terms mean
+	unwanted numbers // Pods that a required anti-affinity term of the Pod means
+	unwilled numbers // required anti-affinity terms of others that mean the Pod
 
 	nodes map[string]map[string][]framework.NodeInfo // by key and value: those of domains that were explained
 }
 
 // Clone copies the counts.
 func (s *standing) Clone() framework.StateData {
-	return &standing{own: s.own, wanted: maps.Clone(s.wanted), unwanted: maps.Clone(s.unwanted), unwilled: maps.Clone(s.unwilled)}
+	return &standing{own: s.own, wanted: s.wanted.clone(), unwanted: s.unwanted.clone(), unwilled: s.unwilled.clone()}
+}
+
+// numbers are counts by domain: its own, or one kind of a tally's, and how they differ from these.
+type numbers struct {
+	counts
+	kept *tally
+	kind kind
+	left int64 // domains that have a number, with a tally
+}
+
+func (n *numbers) of(d domain) int64 {
+	if n.kept != nil {
+		return n.kept.of(n.kind, d) + n.counts[d]
+	}
+	return n.counts[d]
+}
+
+func (n *numbers) none() bool {
+	if n.kept != nil {
+		return n.left == 0
+	}
+	return len(n.counts) == 0
+}
+
+func (n *numbers) clone() numbers {
+	c := *n
+	c.counts = maps.Clone(n.counts)
+	return c
+}
+
+func (n *numbers) add(node *v1.Node, key string, by int64) {
+	if n.counts == nil {
+		n.counts = counts{}
+	}
+	if value, ok := node.Labels[key]; ok && n.kept != nil {
+		switch n.of(domain{key, value}) {
+		case 0:
+			n.left++
+		case -by:
+			n.left--
+		}
+	}
+	n.counts.add(node, key, by)
 }
 
 // PreFilter counts once for all nodes; a Pod that neither minds others nor is minded by them is not judged.
@@ -32,22 +75,22 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 	if err != nil {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %v", err))
 	}
-	s := &standing{own: own, wanted: counts{}, unwanted: counts{}, unwilled: counts{}}
+	s := &standing{own: own}
 	for _, n := range nodesWith(state, nodes, framework.NodeInfoLister.HavePodsWithRequiredAntiAffinityList) {
 		for _, other := range n.GetPodsWithRequiredAntiAffinity() {
-			pl.mind(s.unwilled, other.GetRequiredAntiAffinityTerms(), meeting{p, n.Node(), 1})
+			pl.mind(&s.unwilled, other.GetRequiredAntiAffinityTerms(), meeting{p, n.Node(), 1})
 		}
 	}
 	affinity, anti := own.GetRequiredAffinityTerms(), own.GetRequiredAntiAffinityTerms()
 	if len(affinity)+len(anti) > 0 {
 		for _, n := range nodes {
 			for _, other := range n.GetPods() {
-				pl.seek(s.wanted, affinity, meeting{other.GetPod(), n.Node(), 1})
-				pl.mind(s.unwanted, anti, meeting{other.GetPod(), n.Node(), 1})
+				pl.seek(&s.wanted, affinity, meeting{other.GetPod(), n.Node(), 1})
+				pl.mind(&s.unwanted, anti, meeting{other.GetPod(), n.Node(), 1})
 			}
 		}
 	}
-	if len(affinity)+len(anti)+len(s.unwilled) == 0 {
+	if len(affinity)+len(anti) == 0 && s.unwilled.none() {
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	state.Write(filterKey, s)
@@ -55,7 +98,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 }
 
 // seek counts a Pod that all terms mean in the domains of the node.
-func (pl *Plugin) seek(c counts, terms []framework.AffinityTerm, m meeting) {
+func (pl *Plugin) seek(c *numbers, terms []framework.AffinityTerm, m meeting) {
 	if !pl.matchesAll(terms, m.pod) {
 		return
 	}
@@ -65,7 +108,7 @@ func (pl *Plugin) seek(c counts, terms []framework.AffinityTerm, m meeting) {
 }
 
 // mind counts each term that means the Pod in its domain of the node.
-func (pl *Plugin) mind(c counts, terms []framework.AffinityTerm, m meeting) {
+func (pl *Plugin) mind(c *numbers, terms []framework.AffinityTerm, m meeting) {
 	for i := range terms {
 		if pl.matches(&terms[i], m.pod) {
 			c.add(m.node, terms[i].TopologyKey, m.sign)
@@ -94,9 +137,9 @@ func (pl *Plugin) follow(state framework.CycleState, other framework.PodInfo, no
 	if node == nil {
 		return nil
 	}
-	pl.mind(s.unwilled, other.GetRequiredAntiAffinityTerms(), meeting{s.own.GetPod(), node, by})
-	pl.seek(s.wanted, s.own.GetRequiredAffinityTerms(), meeting{other.GetPod(), node, by})
-	pl.mind(s.unwanted, s.own.GetRequiredAntiAffinityTerms(), meeting{other.GetPod(), node, by})
+	pl.mind(&s.unwilled, other.GetRequiredAntiAffinityTerms(), meeting{s.own.GetPod(), node, by})
+	pl.seek(&s.wanted, s.own.GetRequiredAffinityTerms(), meeting{other.GetPod(), node, by})
+	pl.mind(&s.unwanted, s.own.GetRequiredAntiAffinityTerms(), meeting{other.GetPod(), node, by})
 	return nil
 }
 
@@ -137,11 +180,11 @@ func (pl *Plugin) lonely(s *standing, node *v1.Node) int {
 		if !ok {
 			return i
 		}
-		if missing < 0 && s.wanted[domain{terms[i].TopologyKey, value}] <= 0 {
+		if missing < 0 && s.wanted.of(domain{terms[i].TopologyKey, value}) <= 0 {
 			missing = i
 		}
 	}
-	if missing >= 0 && len(s.wanted) == 0 && pl.matchesAll(terms, s.own.GetPod()) {
+	if missing >= 0 && s.wanted.none() && pl.matchesAll(terms, s.own.GetPod()) {
 		return -1 // the first of its own group
 	}
 	return missing
@@ -149,12 +192,12 @@ func (pl *Plugin) lonely(s *standing, node *v1.Node) int {
 
 // crowded is the index of the first anti-affinity term that the node breaks; -1 when it breaks none.
 func (s *standing) crowded(node *v1.Node) int {
-	if len(s.unwanted) == 0 {
+	if s.unwanted.none() {
 		return -1
 	}
 	terms := s.own.GetRequiredAntiAffinityTerms()
 	for i := range terms {
-		if value, ok := node.Labels[terms[i].TopologyKey]; ok && s.unwanted[domain{terms[i].TopologyKey, value}] > 0 {
+		if value, ok := node.Labels[terms[i].TopologyKey]; ok && s.unwanted.of(domain{terms[i].TopologyKey, value}) > 0 {
 			return i
 		}
 	}
@@ -163,11 +206,11 @@ func (s *standing) crowded(node *v1.Node) int {
 
 // banned is the domain of the node where another Pod's anti-affinity keeps the Pod out; empty when there is none.
 func (s *standing) banned(node *v1.Node) domain {
-	if len(s.unwilled) == 0 {
+	if s.unwilled.none() {
 		return domain{}
 	}
 	for key, value := range node.Labels {
-		if d := (domain{key, value}); s.unwilled[d] > 0 {
+		if d := (domain{key, value}); s.unwilled.of(d) > 0 {
 			return d
 		}
 	}

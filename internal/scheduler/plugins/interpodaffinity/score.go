@@ -73,9 +73,10 @@ func (pl *Plugin) prefer(sum pull, terms []framework.WeightedAffinityTerm, m mee
 // welcome weighs what a Pod already there thinks of the Pod.
 func (pl *Plugin) welcome(sum pull, other framework.PodInfo, p *v1.Pod, node *v1.Node) {
 	if pl.hardWeight > 0 {
-		for _, t := range other.GetRequiredAffinityTerms() {
-			if pl.matches(&t, p) {
-				sum.add(node, t.TopologyKey, pl.hardWeight)
+		terms := other.GetRequiredAffinityTerms()
+		for i := range terms {
+			if pl.matches(&terms[i], p) {
+				sum.add(node, terms[i].TopologyKey, pl.hardWeight)
 			}
 		}
 	}
@@ -86,6 +87,9 @@ func (pl *Plugin) welcome(sum pull, other framework.PodInfo, p *v1.Pod, node *v1
 // Score sums the weights of the node's domains; it may be negative until normalised.
 func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
 	v, err := state.Read(scoreKey)
+	if kept, ok := v.(weighed); ok {
+		return kept.on(n.Node()), nil
+	}
 	sum, ok := v.(pull)
 	if err != nil || !ok {
 		return 0, nil

@@ -6,69 +6,91 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
+// opinion is the sums as they are, and where the Pod's own terms look.
+type opinion struct {
+	said     columns.Opinion
+	company  []*topology // of the Pod's required affinity terms, in their order
+	distance []*topology // of its anti-affinity terms
+	first    bool        // nobody is there whom the affinity terms mean, but the Pod itself
+	itself   bool        // the affinity terms mean the Pod itself
+}
+
 // Opinion looks every row's domains up by number.
 func (s *tally) Opinion() *columns.Opinion {
-	var company, distance []*column // of the Pod's own terms, in their order
-	for _, t := range s.own.GetRequiredAffinityTerms() {
-		company = append(company, s.column(s.wanted, t.TopologyKey))
-	}
-	if len(s.standing.unwanted) > 0 {
-		for _, t := range s.own.GetRequiredAntiAffinityTerms() {
-			distance = append(distance, s.column(s.unwanted, t.TopologyKey))
+	if len(s.company) == 0 {
+		for _, t := range s.own.GetRequiredAffinityTerms() {
+			s.company = append(s.company, s.topology(t.TopologyKey))
 		}
 	}
-	first := len(s.standing.wanted) == 0 && s.matchesAll(s.own.GetRequiredAffinityTerms(), s.pod)
-	return &columns.Opinion{
-		Refuse: func(rows []int32, no []*framework.Status) {
-			for i, row := range rows {
-				switch {
-				case no[i] != nil:
-				case far(company, row, first):
-					no[i] = s.far
-				case among(distance, row):
-					no[i] = s.near
-				case len(s.standing.unwilled) > 0 && s.unwilled.anywhere(row):
-					no[i] = s.unwelcome
-				}
-			}
-		},
-		Score: func(rows []int32, raw []int64) {
-			for _, c := range s.weights {
-				for i, row := range rows {
-					if n, ok := c.at(row); ok {
-						raw[i] += n
-					}
-				}
-			}
-		},
+	if len(s.distance) == 0 && s.entries[unwanted] > 0 {
+		for _, t := range s.own.GetRequiredAntiAffinityTerms() {
+			s.distance = append(s.distance, s.topology(t.TopologyKey))
+		}
+	}
+	s.first = s.itself && s.entries[wanted] == 0
+	return &s.said
+}
+
+// compile prepares the opinion.
+func (s *tally) compile() {
+	s.itself = s.matchesAll(s.own.GetRequiredAffinityTerms(), s.pod)
+	s.said = columns.Opinion{Refuse: s.refuse, Score: s.score}
+}
+
+func (s *tally) refuse(rows []int32, no []*framework.Status) {
+	for i, row := range rows {
+		switch {
+		case no[i] != nil:
+		case s.alone(row):
+			no[i] = s.far
+		case s.among(row):
+			no[i] = s.near
+		case s.entries[unwilled] > 0 && s.resented(row):
+			no[i] = s.unwelcome
+		}
 	}
 }
 
-// far tells whether a term is not met; the first of its own group needs the keys alone.
-func far(company []*column, row int32, first bool) bool {
+func (s *tally) score(rows []int32, raw []int64) {
+	for _, t := range s.over {
+		if len(t.n[weights]) == 0 {
+			continue
+		}
+		for i, row := range rows {
+			if n, ok := t.at(weights, row); ok {
+				raw[i] += n
+			}
+		}
+	}
+}
+
+// alone tells whether a term is not met; the first of its own group needs the keys alone.
+func (s *tally) alone(row int32) bool {
 	missing := false
-	for _, c := range company {
-		n, ok := c.at(row)
+	for _, t := range s.company {
+		n, ok := t.at(wanted, row)
 		if !ok {
 			return true
 		}
 		missing = missing || n <= 0
 	}
-	return missing && !first
+	return missing && !s.first
 }
 
-func among(distance []*column, row int32) bool {
-	for _, c := range distance {
-		if n, ok := c.at(row); ok && n > 0 {
+// among tells whether Pods are there that the Pod minds.
+func (s *tally) among(row int32) bool {
+	for _, t := range s.distance {
+		if n, ok := t.at(unwanted, row); ok && n > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-func (b byKey) anywhere(row int32) bool {
-	for _, c := range b {
-		if n, ok := c.at(row); ok && n > 0 {
+// resented tells whether Pods are there that mind the Pod.
+func (s *tally) resented(row int32) bool {
+	for _, t := range s.over {
+		if n, ok := t.at(unwilled, row); ok && n > 0 {
 			return true
 		}
 	}

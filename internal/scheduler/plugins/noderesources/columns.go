@@ -34,7 +34,7 @@ func appendVector(to []byte, v *fit.Vector) []byte {
 
 // Shape is the requests, and those with defaults for containers that request nothing. Device classes come and go, so verdicts on resources that they serve are not kept.
 func (f *Fit) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
-	ask, non0 := snapshot.Ask(p), snapshot.AskNonZero(p)
+	ask, non0 := snapshot.Asks(p)
 	to = place.AppendInt(appendVector(to, &ask), non0.MilliCPU)
 	to = place.AppendInt(to, non0.Memory)
 	if f.serves(&ask) {

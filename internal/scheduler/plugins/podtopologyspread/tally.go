@@ -112,7 +112,7 @@ func (pl *Plugin) Tally(p *v1.Pod, t *columns.Table) place.Tally {
 func (*tally) Holds() bool { return true }
 
 // Move follows a node, which may have become another domain or none.
-func (s *tally) Move(was, is framework.NodeInfo) {
+func (s *tally) Move(_ int32, was, is framework.NodeInfo) {
 	if was == nil || was.Node() != is.Node() {
 		if was != nil {
 			s.place(was.Node(), -1)
