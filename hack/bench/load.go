@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,9 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
@@ -60,12 +55,16 @@ type pace struct {
 	clients int
 	pods    int
 	pause   time.Duration // between writes of one client; 0 writes as fast as they are taken
+	chorus  bool          // the clients write at the same moments, not one after the other
 }
 
 // loads measures writes and watches: 8 and 32 clients that create and patch 10,000 Pods before 100 watchers, and 8 that write 200 times a second.
 func (b *bench) loads(ctx context.Context) error {
 	var rows [][]string
-	for _, p := range []pace{{"8, 200 writes/s", 8, 2000, 40 * time.Millisecond}, {"8", 8, 10_000, 0}, {"32", 32, 10_000, 0}} {
+	for _, p := range []pace{
+		{name: "8, 200 writes/s", clients: 8, pods: 2000, pause: 40 * time.Millisecond}, {name: "8 at once, 200 writes/s", clients: 8, pods: 2000, pause: 40 * time.Millisecond, chorus: true},
+		{name: "8", clients: 8, pods: 10_000}, {name: "32", clients: 32, pods: 10_000},
+	} {
 		p.pods = b.times(p.pods)
 		cells, err := b.loadOnce(ctx, p)
 		if err != nil {
@@ -117,6 +116,9 @@ func (b *bench) before(ctx context.Context, i *instance.Instance, pids []int, p 
 		return nil, err
 	}
 	c := crowd{taker: &taker{cluster: at, name: p.name, pids: pids, instance: i}, pace: p, namespace: gated(p.clients, "").Namespace + "-" + p.pause.String()}
+	if p.chorus {
+		c.namespace += "-at-once"
+	}
 	if err := c.prepare(ctx, c.pod("first")); err != nil {
 		return nil, err
 	}
@@ -187,8 +189,13 @@ func (c *crowd) each(ctx context.Context, call func(n, now int64) error, all map
 	var next atomic.Int64
 	var mu sync.Mutex
 	var group errgroup.Group
-	for range c.clients {
+	for client := range c.clients {
 		group.Go(func() error {
+			if !c.chorus {
+				if err := sleep(ctx, c.pause*time.Duration(client)/time.Duration(c.clients)); err != nil {
+					return err
+				}
+			}
 			for n := next.Add(1); n <= int64(c.pods); n = next.Add(1) {
 				begin := time.Now()
 				if err := call(n, begin.UnixNano()); err != nil {
@@ -208,24 +215,8 @@ func (c *crowd) each(ctx context.Context, call func(n, now int64) error, all map
 	return group.Wait()
 }
 
-// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and how long after.
-type arrived struct {
-	sent  int64
-	after time.Duration
-}
-
-// audience is what all watchers saw.
-type audience struct {
-	got    chan []arrived // of one watcher, some at a time
-	failed chan error
-	cut    atomic.Int32 // watchers that were cut off
-}
-
-// watch opens the watchers; each counts the events that carry the time of their sending.
+// watch opens the watchers.
 func (c *crowd) watch(ctx context.Context) (*audience, error) {
-	a := &audience{got: make(chan []arrived, watchers), failed: make(chan error, watchers)}
-	const perConnection = 10
-	var client *http.Client
 	cfg, err := c.instance.Admin(ctx)
 	if err != nil {
 		return nil, err
@@ -234,128 +225,54 @@ func (c *crowd) watch(ctx context.Context) (*audience, error) {
 	if err != nil {
 		return nil, err
 	}
-	for n := range watchers {
-		if n%perConnection == 0 {
-			own := rest.CopyConfig(cfg)
-			own.Dial = (&net.Dialer{}).DialContext // a connection of its own
-			if client, err = rest.HTTPClientFor(own); err != nil {
-				return nil, err
-			}
-		}
-		own := client
-		open := func(from string) (io.ReadCloser, error) { return c.open(ctx, own, cfg.Host, from) }
-		body, err := open(now.ResourceVersion)
-		if err != nil {
+	from, err := strconv.ParseUint(now.ResourceVersion, 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	a := &audience{got: make(chan []arrived, watchers), failed: make(chan error, watchers)}
+	for range watchers / perConnection {
+		if err := a.sit(ctx, cfg, "/api/v1/namespaces/"+c.namespace+"/pods", from); err != nil {
 			return nil, err
 		}
-		go a.follow(body, now.ResourceVersion, open)
 	}
-	return a, nil
+	return a, c.verify(ctx, a, now.ResourceVersion)
 }
 
-// open starts a watch after a revision.
-func (c *crowd) open(ctx context.Context, client *http.Client, host, from string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, host+"/api/v1/namespaces/"+c.namespace+"/pods?watch=1&resourceVersion="+from, nil)
+// verify lets one more watcher follow as client-go does, and tells the audience's failed unless each Pod is added once and then modified once.
+func (c *crowd) verify(ctx context.Context, a *audience, from string) error {
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		return c.client.CoreV1().Pods(c.namespace).Watch(ctx, o)
+	}})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	req.Header.Set("Accept", "application/vnd.kubernetes.protobuf;stream=watch")
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("watch: %s", res.Status)
-	}
-	return res.Body, nil
+	a.verified = make(chan error, 1)
+	go func() {
+		defer w.Stop()
+		a.verified <- c.twice(w.ResultChan())
+	}()
+	return nil
 }
 
-// follow reads events; a server that cuts off a watcher which is too slow is asked again from where it was, as clients do.
-func (a *audience) follow(body io.ReadCloser, from string, open func(from string) (io.ReadCloser, error)) {
-	for {
-		last, _ := a.read(body) // how it ended does not matter
-		_ = body.Close()        // it has ended
-		if seen, ok := revision(last); ok {
-			from = seen
+// twice reads events until each Pod was added and modified.
+func (c *crowd) twice(events <-chan watch.Event) error {
+	last := map[string]watch.EventType{}
+	done := 0
+	for e := range events {
+		p, ok := e.Object.(*v1.Pod)
+		if !ok {
+			return fmt.Errorf("client-go got %v", e.Object)
 		}
-		a.cut.Add(1)
-		var err error
-		if body, err = open(from); err != nil {
-			a.failed <- err
-			return
+		switch was := last[p.Name]; {
+		case was == "" && e.Type == watch.Added:
+		case was == watch.Added && e.Type == watch.Modified:
+			done++
+		default:
+			return fmt.Errorf("client-go saw %s of %s after %q", e.Type, p.Name, was)
 		}
-	}
-}
-
-// read reads events, each after its length of four bytes; they are not decoded, so that the watchers leave the processor to the server. It returns the
-// last one.
-func (a *audience) read(body io.Reader) ([]byte, error) {
-	const batch = 500
-	in, mark := bufio.NewReaderSize(body, 64<<10), []byte(sentAt)
-	var own []arrived
-	var last []byte
-	for {
-		var size [4]byte
-		if _, err := io.ReadFull(in, size[:]); err != nil {
-			return last, err
-		}
-		event := make([]byte, binary.BigEndian.Uint32(size[:]))
-		if _, err := io.ReadFull(in, event); err != nil {
-			return last, err
-		}
-		last = event
-		if sent, ok := sending(event, mark); ok {
-			own = append(own, arrived{sent, time.Since(time.Unix(0, sent))})
-		}
-		if len(own) >= batch || len(own) > 0 && in.Buffered() == 0 {
-			a.got <- own
-			own = nil
+		if last[p.Name] = e.Type; done == c.pods {
+			return nil
 		}
 	}
-}
-
-// revision is the resourceVersion of the object in an event.
-func revision(event []byte) (string, bool) {
-	var inner runtime.Unknown
-	var e metav1.WatchEvent
-	var m metav1.PartialObjectMetadata // metadata comes first in every object
-	const magic = 4                    // of the protobuf envelope
-	if e.Unmarshal(event) != nil || len(e.Object.Raw) < magic {
-		return "", false
-	}
-	if inner.Unmarshal(e.Object.Raw[magic:]) != nil || m.Unmarshal(inner.Raw) != nil {
-		return "", false
-	}
-	return m.ResourceVersion, m.ResourceVersion != ""
-}
-
-// sending is when the write of an event was sent: the annotation's value follows its name, after two bytes of protobuf.
-func sending(event, mark []byte) (int64, bool) {
-	const digits = 19
-	i := bytes.Index(event, mark)
-	if i < 0 || len(event) < i+len(mark)+2+digits {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(event[i+len(mark)+2:i+len(mark)+2+digits]), 10, 64)
-	return n, err == nil
-}
-
-// collect waits for a number of events.
-func (a *audience) collect(ctx context.Context, n int) ([]arrived, error) {
-	var all []arrived
-	patience := time.NewTimer(10 * time.Minute)
-	defer patience.Stop()
-	for len(all) < n {
-		select {
-		case some := <-a.got:
-			all = append(all, some...)
-		case err := <-a.failed:
-			return nil, fmt.Errorf("a watcher lost its stream after %d of %d events: %w", len(all), n, err)
-		case <-patience.C:
-			return nil, fmt.Errorf("the watchers got %d of %d events", len(all), n)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return all, nil
+	return fmt.Errorf("client-go saw %d of %d Pods added and modified", done, c.pods)
 }

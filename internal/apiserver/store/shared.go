@@ -111,7 +111,7 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	}
 	caching, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage: raw, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
-		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec, Clock: together{},
+		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: inTurns(triggers), Indexers: indexers, Codec: c.Codec, Clock: together{},
 	})
 	if err != nil {
 		raw.Close()

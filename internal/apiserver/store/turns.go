@@ -1,0 +1,38 @@
+package store
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// turn is how often a watch cache looks whom an event concerns before those who were told have their turn: once for an object that is new, twice for
+// one that has changed.
+const turn = 4
+
+// inTurns wraps the functions by which a watch cache finds whom an event concerns, which it calls as it hands out each event: after every few of them
+// the watchers run first. A new watch cache gives a watcher room for ten events, and each watcher needs the processor to make that room. Of events that
+// come in a burst the cache would hand out more before they had it; it waits for them 50 ms of each second in all, then it cuts all of them off at once.
+func inTurns(find storage.IndexerFuncs) storage.IndexerFuncs {
+	out := storage.IndexerFuncs{}
+	for name, f := range find {
+		looks := 0 // by the one goroutine that hands out
+		out[name] = func(o runtime.Object) string {
+			if looks++; looks%turn == 0 {
+				stepBack()
+			}
+			return f(o)
+		}
+	}
+	return out
+}
+
+// stepBack lets goroutines run that this one has woken: it goes to the end of its processor's queue. runtime.Gosched would put it into the queue that
+// all processors share and look into before their own are empty, and there it would overtake them.
+func stepBack() {
+	back := make(chan struct{})
+	go func() {
+		close(back)    // the one that waits would be next
+		go func() {}() // but what was woken last is
+	}()
+	<-back
+}
