@@ -250,3 +250,29 @@ func TestPodsOfOneName(t *testing.T) {
 		}
 	})
 }
+
+// A Pod that only the runtime has is ended as it was meant to be: its hook is known from the runtime's records.
+//
+// row: TRM-05
+func TestAPodThatOnlyTheRuntimeHasRunsItsHook(t *testing.T) {
+	in(t, func(r *rig) {
+		r.pass(time.Second)
+		app := box("app", runs)
+		app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
+		r.another("uid-web", pod("web", app))
+		r.pass(5 * time.Second)
+		r.stop()
+		r.force("web")
+		before := r.fake.Count("StopContainer")
+		r.start()
+		r.pass(2900 * time.Millisecond)
+		if n := r.fake.Count("StopContainer") - before; n != 0 {
+			t.Errorf("TERM came before the hook was over\n%s", r.facts.all())
+		}
+		r.pass(10 * time.Second)
+		r.gone("web")
+		if !strings.Contains(r.facts.all(), "StopStep: container app: preStop") {
+			t.Error(r.facts.all())
+		}
+	})
+}

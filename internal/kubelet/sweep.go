@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -127,6 +128,17 @@ func (k *Kubelet) sweepLogs() error {
 	return errors.Join(append(errs, err)...)
 }
 
+// remembered is a container as far as its end needs it: its preStop hook, and the ports that the hook may name. Notes that cannot be read are left out.
+func remembered(f observe.FoundContainer) v1.Container {
+	c := v1.Container{Name: f.Name}
+	hook := v1.LifecycleHandler{}
+	if err := json.Unmarshal([]byte(f.Annotations[podplan.PreStopNote]), &hook); err == nil {
+		c.Lifecycle = &v1.Lifecycle{PreStop: &hook}
+	}
+	_ = json.Unmarshal([]byte(f.Annotations[podplan.PortsNote]), &c.Ports)
+	return c
+}
+
 // orphan rebuilds, from what the kubelet wrote into the runtime, as much of a Pod as ending it needs.
 func orphan(f observe.Found) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name, UID: f.UID}}
@@ -136,7 +148,7 @@ func orphan(f observe.Found) *v1.Pod {
 			continue
 		}
 		seen[c.Name] = true
-		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c.Name})
+		pod.Spec.Containers = append(pod.Spec.Containers, remembered(c))
 		if n, err := strconv.ParseInt(c.Annotations[podplan.PodGraceNote], 10, 64); err == nil {
 			pod.Spec.TerminationGracePeriodSeconds = &n
 		}
