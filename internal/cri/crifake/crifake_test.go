@@ -400,3 +400,45 @@ func TestFaultOfOnePodsPull(t *testing.T) {
 		}
 	})
 }
+
+// A call may be finished after its caller has given up, unless the runtime is killed meanwhile; and it is noted when a name has two ready sandboxes.
+func TestWhatComesLate(t *testing.T) {
+	inBubble(t, crifake.Options{}, func(n *node) {
+		run := func(uid string) error {
+			ctx, cancel := context.WithTimeout(n.Context(), time.Second)
+			defer cancel()
+			_, err := n.c.Runtime().RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: uid}}, "")
+			return err
+		}
+		_ = n.f.Fault("RunPodSandbox", "1*late(3s)->ok")
+		if err := run("late"); status.Code(err) != codes.DeadlineExceeded {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if d := n.f.Dump(); d != "" {
+			t.Errorf("too early:\n%s", d)
+		}
+		if err := run("other"); err != nil || len(n.f.Twins()) != 0 {
+			t.Error(err, n.f.Twins())
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := n.f.Twins(); len(got) != 1 || got[0] != "web_default_other_0 was ready when web_default_late_0 was made" {
+			t.Errorf("%q", got)
+		}
+		_ = n.f.Fault("RunPodSandbox", "late(3s)")
+		if err := run("killed"); err == nil {
+			t.Error("it was waited for")
+		}
+		n.f.Kill()
+		if err := n.f.Revive(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if d := n.f.Dump(); strings.Count(d, "pod default/web") != 2 {
+			t.Errorf("made by a runtime that is dead:\n%s", d)
+		}
+	})
+}
