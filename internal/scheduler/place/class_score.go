@@ -16,7 +16,7 @@ func (c *class) score(ctx context.Context, in *In, rows []int32) {
 		clear(m.scores)
 		if s.Opinion == nil {
 			for k, row := range rows {
-				answered := in.Clock.of(s.judge, "Score")
+				answered := in.Clock.of(s.judge.ScorePlugin, "Score")
 				v, status := s.judge.Score(ctx, in.State, in.Pod, m.Table.Nodes[row])
 				if answered(status); !status.IsSuccess() {
 					c.odd = true
@@ -25,7 +25,7 @@ func (c *class) score(ctx context.Context, in *In, rows []int32) {
 				m.scores[k] = v
 			}
 		} else if s.Opinion.Score != nil {
-			answered := in.Clock.of(s.judge, "Score")
+			answered := in.Clock.of(s.judge.ScorePlugin, "Score")
 			s.Opinion.Score(rows, m.scores)
 			answered(nil)
 		}

@@ -203,7 +203,7 @@ func (c *cycle) mixScore(class *class) bool {
 	for p, s := range r.scorers {
 		o := class.scorer(s.Name())
 		if swept := c.opinion(s.Name()); swept != nil && swept.Score != nil {
-			answered := c.Clock.of(s, "Score")
+			answered := c.Clock.of(s.ScorePlugin, "Score")
 			raw := c.Memory.sweepScores(c.rows, swept)
 			answered(nil)
 			for i := range raw {

@@ -186,14 +186,14 @@ func (c *cycle) partAsk(p *partition, i int) bool {
 		return false
 	}
 	raw, norm := p.room(i)
-	answered := c.Clock.of(s, "Score")
+	answered := c.Clock.of(s.ScorePlugin, "Score")
 	o.Score(p.rows, raw)
 	answered(nil)
 	for k, row := range p.rows {
 		norm[k] = framework.NodeScore{Name: p.class.memory.Table.Objects[row].Name, Score: raw[k]}
 	}
 	if ext := s.ScoreExtensions(); ext != nil {
-		answered := c.Clock.of(s, "ScoreExtensionNormalize")
+		answered := c.Clock.of(s.ScorePlugin, "ScoreExtensionNormalize")
 		status := ext.NormalizeScore(c.ctx, c.State, c.Pod, norm)
 		if answered(status); !status.IsSuccess() {
 			return false

@@ -137,7 +137,7 @@ func (c *cycle) askScores(scorers []Scorer, places []int) {
 	b := c.Boards
 	c.Each(len(c.feasible), func(i int) {
 		for k, s := range scorers {
-			answered := c.Clock.of(s, "Score")
+			answered := c.Clock.of(s.ScorePlugin, "Score")
 			n, status := s.Score(c.ctx, c.State, c.Pod, c.feasible[i])
 			if answered(status); !status.IsSuccess() {
 				b.failed[i] = framework.AsStatus(fmt.Errorf("plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())
@@ -176,7 +176,7 @@ func (c *cycle) weigh(p int, s Scorer) *framework.Status {
 		b.raw[p][i] = list[i].Score
 	}
 	if ext := s.ScoreExtensions(); ext != nil {
-		answered := c.Clock.of(s, "ScoreExtensionNormalize")
+		answered := c.Clock.of(s.ScorePlugin, "ScoreExtensionNormalize")
 		status := ext.NormalizeScore(c.ctx, c.State, c.Pod, list)
 		if answered(status); !status.IsSuccess() {
 			return framework.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.Name(), status.AsError())).WithPlugin(s.Name())

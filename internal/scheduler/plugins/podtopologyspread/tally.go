@@ -1,9 +1,6 @@
 package podtopologyspread
 
 import (
-	"maps"
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -11,6 +8,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 var _ place.Tallying = (*Plugin)(nil)
@@ -29,19 +27,44 @@ func (pl *Plugin) Tallied(to []byte, p *v1.Pod) ([]byte, bool) {
 		pl.chosen.Store(chosen)
 		to = append(place.AppendString(to, chosen.String()), 0xff)
 	}
-	for _, action := range []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway} {
-		if _, err := pl.constraints(p, action); err != nil {
-			return to, false
+	to = snapshot.AppendLabels(place.AppendString(to, p.Namespace), p.Labels)
+	to = snapshot.AppendLabels(to, p.Spec.NodeSelector)
+	for i := range p.Spec.TopologySpreadConstraints {
+		to = appendConstraint(to, &p.Spec.TopologySpreadConstraints[i])
+	}
+	to = append(to, 0xff)
+	for i := range p.Spec.Tolerations {
+		t := &p.Spec.Tolerations[i]
+		for _, text := range [...]string{t.Key, string(t.Operator), t.Value, string(t.Effect)} {
+			to = place.AppendString(to, text)
 		}
 	}
-	to = appendLabels(place.AppendString(to, p.Namespace), p.Labels)
-	to = appendLabels(to, p.Spec.NodeSelector)
-	reads := v1.PodSpec{TopologySpreadConstraints: p.Spec.TopologySpreadConstraints, Tolerations: p.Spec.Tolerations}
-	if a := p.Spec.Affinity; a != nil {
-		reads.Affinity = &v1.Affinity{NodeAffinity: a.NodeAffinity}
+	to = append(to, 0xff)
+	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		raw, err := a.NodeAffinity.Marshal()
+		return append(to, raw...), err == nil
 	}
-	raw, err := reads.Marshal()
-	return append(to, raw...), err == nil
+	return to, true
+}
+
+func appendConstraint(to []byte, c *v1.TopologySpreadConstraint) []byte {
+	to = place.AppendString(place.AppendInt(to, int64(c.MaxSkew)), c.TopologyKey)
+	to = snapshot.AppendSelector(place.AppendString(to, string(c.WhenUnsatisfiable)), c.LabelSelector)
+	least, taints, affinity := int32(-1), "", ""
+	if c.MinDomains != nil {
+		least = *c.MinDomains
+	}
+	if c.NodeTaintsPolicy != nil {
+		taints = string(*c.NodeTaintsPolicy)
+	}
+	if c.NodeAffinityPolicy != nil {
+		affinity = string(*c.NodeAffinityPolicy)
+	}
+	to = place.AppendString(place.AppendString(place.AppendInt(to, int64(least)), taints), affinity)
+	for _, key := range c.MatchLabelKeys {
+		to = place.AppendString(to, key)
+	}
+	return append(to, 0xff)
 }
 
 // choice is the selector that default constraints have for a Pod.
@@ -51,24 +74,16 @@ type choice struct {
 }
 
 // tallied gives the constraints that Tallied was about.
-func (pl *Plugin) tallied(p *v1.Pod, action v1.UnsatisfiableConstraintAction) []constraint {
+func (pl *Plugin) tallied(p *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	chosen := pl.chosen.Load()
 	if len(p.Spec.TopologySpreadConstraints) > 0 || chosen == nil || chosen.pod != p {
-		all, _ := pl.constraints(p, action) // Tallied saw that they can be read
-		return all
+		return pl.constraints(p, action)
 	}
-	all, _ := compile(pl.defaults, p.Labels, action)
+	all, err := compile(pl.defaults, p.Labels, action)
 	for i := range all {
 		all[i].selector = chosen.Selector
 	}
-	return all
-}
-
-func appendLabels(to []byte, l map[string]string) []byte {
-	for _, key := range slices.Sorted(maps.Keys(l)) {
-		to = place.AppendString(place.AppendString(to, key), l[key])
-	}
-	return append(to, 0xff)
+	return all, err
 }
 
 // tally is what PreFilter and PreScore count, kept while nodes and Pods come and go.
@@ -82,6 +97,8 @@ type tally struct {
 	lenient    bool              // nodes that lack a key are scored all the same: the system's default constraints
 	weights    []float64         // of soft, for the Pod that is being scored
 	seen       []bool            // by number of a value, while domains are counted
+	most       []int             // of hard: matching Pods a domain may have
+	said       columns.Opinion
 }
 
 // sums are the matching Pods and the nodes by domain of one constraint.
@@ -93,18 +110,27 @@ type sums struct {
 	domains
 }
 
-// Tally begins without any node.
+// Tally begins without any node; nil when a constraint cannot be read: PreFilter says which.
 func (pl *Plugin) Tally(p *v1.Pod, t *columns.Table) place.Tally {
 	s := &tally{pl: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t, lenient: pl.system && len(p.Spec.TopologySpreadConstraints) == 0}
-	of := func(action v1.UnsatisfiableConstraintAction) (out []sums) {
-		for _, c := range pl.tallied(p, action) {
+	hard, err := pl.tallied(p, v1.DoNotSchedule)
+	if err != nil {
+		return nil
+	}
+	soft, err := pl.tallied(p, v1.ScheduleAnyway)
+	if err != nil {
+		return nil
+	}
+	of := func(all []constraint) (out []sums) {
+		for _, c := range all {
 			l := t.Labels(c.key)
 			out = append(out, sums{constraint: c, labels: l, domains: domains{pods: map[string]int{}, with: map[int]int{}}})
 			s.keys = append(s.keys, l)
 		}
 		return out
 	}
-	s.hard, s.soft = of(v1.DoNotSchedule), of(v1.ScheduleAnyway)
+	s.hard, s.soft = of(hard), of(soft)
+	s.said = columns.Opinion{Score: s.score, Refuse: s.refuse}
 	return s
 }
 
@@ -238,24 +264,27 @@ func (s *tally) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Stat
 
 // Opinion compares every row's domains by number.
 func (s *tally) Opinion() *columns.Opinion {
-	most := make([]int, len(s.hard)) // matching Pods a domain may have
+	s.most = s.most[:0]
 	for i := range s.hard {
 		c := &s.hard[i]
-		most[i] = int(c.maxSkew)
+		most := int(c.maxSkew)
 		if len(c.pods) >= int(c.minDomains) {
-			most[i] += c.least
+			most += c.least
 		}
 		if c.selector.Matches(labels.Set(s.pod.Labels)) {
-			most[i]--
+			most--
+		}
+		s.most = append(s.most, most)
+	}
+	return &s.said
+}
+
+func (s *tally) refuse(rows []int32, no []*framework.Status) {
+	for i, row := range rows {
+		if no[i] == nil {
+			no[i] = s.judge(row, s.most)
 		}
 	}
-	return &columns.Opinion{Score: s.score, Refuse: func(rows []int32, no []*framework.Status) {
-		for i, row := range rows {
-			if no[i] == nil {
-				no[i] = s.judge(row, most)
-			}
-		}
-	}}
 }
 
 func (s *tally) judge(row int32, most []int) *framework.Status {

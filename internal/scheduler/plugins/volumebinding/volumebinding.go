@@ -14,6 +14,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 const (
@@ -65,6 +66,9 @@ var (
 
 // Name is Name.
 func (*Plugin) Name() string { return Name }
+
+// Quiet tells whether the Pod has no claims.
+func (*Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool { return !storage.HasClaims(p) }
 
 // PreFilter looks the claims up once. Claims that must be bound first, or cannot be read, are beyond help by other Pods.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 const (
@@ -70,6 +71,11 @@ type exclusive struct {
 func (e *exclusive) Clone() framework.StateData {
 	c := *e
 	return &c
+}
+
+// Quiet tells whether the Pod has neither claims nor disks.
+func (*Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool {
+	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || isDisk(&v) })
 }
 
 // PreFilter finds the claims that cannot be shared, and who uses them.

@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 const (
@@ -71,6 +72,11 @@ var (
 	keys  = []string{v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion}
 	today = map[string]string{v1.LabelFailureDomainBetaZone: v1.LabelTopologyZone, v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion}
 )
+
+// Quiet tells whether the Pod has no claims.
+func (*Plugin) Quiet(p *v1.Pod, _ *snapshot.Snapshot) bool {
+	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil })
+}
 
 // PreFilter reads the labels of the bound volumes once.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod, _ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
