@@ -82,7 +82,9 @@ func drawScript(t *rapid.T, name string, ends bool) script {
 }
 
 func drawEvent(t *rapid.T, w *world) {
-	switch rapid.IntRange(0, 11).Draw(t, "event") {
+	switch rapid.IntRange(0, 12).Draw(t, "event") {
+	case 12: // the next sandbox's making is given up; it comes before it is too late, or never
+		w.coming.after = time.Duration(rapid.IntRange(-1, 9).Draw(t, "comes after")) * time.Second
 	case 0:
 		if s := w.seen.Sandbox(); s != nil {
 			w.log("! sandbox dies")
@@ -90,7 +92,7 @@ func drawEvent(t *rapid.T, w *world) {
 		}
 	case 1:
 		w.log("! kubelet restarts")
-		w.facts = podplan.Facts{Accepted: epoch}
+		w.facts = podplan.Facts{Accepted: epoch, Doubt: w.facts.Doubt} // of a doubt it knows nothing, and holds the name instead (podworker.MayCome)
 		if w.end != nil {
 			w.facts.StopAsked = w.now
 		}

@@ -32,6 +32,14 @@ type world struct {
 	lines   []string
 	said    map[string]bool
 	applied podplan.Applied // nil until the first resize
+	coming  coming
+}
+
+// coming is a sandbox whose making is given up.
+type coming struct {
+	after   time.Duration // the next one comes so long after; negative: never; 0: none is given up
+	at      time.Time     // this one comes then; zero: none is on its way
+	attempt uint32
 }
 
 // script is what a container does.
@@ -86,7 +94,11 @@ func (w *world) settle() (wake time.Time) {
 			w.facts.StopAsked = w.now
 			in = w.in()
 		}
-		if !w.facts.StopAsked.IsZero() && w.facts.AllStopped.IsZero() && !w.seen.Alive() {
+		_, doubtful := podplan.Doubtful(in)
+		if !doubtful {
+			w.facts.Doubt = podplan.Doubt{}
+		}
+		if !w.facts.StopAsked.IsZero() && w.facts.AllStopped.IsZero() && !w.seen.Alive() && !doubtful {
 			w.facts.AllStopped = w.now
 			in = w.in()
 		}
@@ -146,6 +158,9 @@ func (w *world) act(a podplan.Action) bool {
 			w.applied = w.applied.With(podplan.PodSize, podplan.Size(w.pod, podplan.PodSize))
 		}
 	case podplan.CreateSandbox:
+		if w.givesUp(a) {
+			return false
+		}
 		w.serial++
 		w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: a.Attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial)), IPs: []string{"10.0.0.1"}})
 	case podplan.StopSandbox:
@@ -168,6 +183,38 @@ func (w *world) act(a podplan.Action) bool {
 	}
 	w.seen.Sort()
 	return true
+}
+
+// givesUp tells whether nobody waits for this sandbox any more. While it is on its way its name is taken.
+func (w *world) givesUp(a podplan.CreateSandbox) bool {
+	if w.coming.after == 0 && w.coming.at.IsZero() {
+		return false
+	}
+	t := w.tries[podplan.SandboxTry]
+	w.tries[podplan.SandboxTry] = podplan.Try{Refusal: &reason.Refusal{Code: "FailedCreatePodSandBox"}, Count: t.Count + 1, At: w.now}
+	if !w.coming.at.IsZero() {
+		w.log("%s: its name is taken", a.Line())
+		return true
+	}
+	w.log("%s: given up", a.Line())
+	w.facts.Doubt = podplan.Doubt{Attempt: a.Attempt, GivenUp: w.now}
+	if w.coming.after > 0 {
+		w.coming.at, w.coming.attempt = w.now.Add(w.coming.after), a.Attempt
+	}
+	w.coming.after = 0
+	return true
+}
+
+// come lets a sandbox come that was given up.
+func (w *world) come() {
+	if w.coming.at.IsZero() || w.coming.at.After(w.now) {
+		return
+	}
+	w.log("! a sandbox comes that was given up")
+	w.serial++
+	w.seen.Sandboxes = append(w.seen.Sandboxes, podplan.Sandbox{ID: fmt.Sprintf("s%d", w.serial), Attempt: w.coming.attempt, Ready: true, Created: w.now.Add(time.Duration(w.serial))})
+	w.seen.Sort()
+	w.coming = coming{}
 }
 
 // refused tells whether a call that is no start fails now, and counts it as the worker does.
@@ -329,6 +376,9 @@ func (w *world) step(until time.Time) {
 	if !wake.IsZero() && wake.Before(next) {
 		next = wake
 	}
+	if at := w.coming.at; !at.IsZero() && at.Before(next) {
+		next = at
+	}
 	for _, c := range w.seen.Containers {
 		s := w.scripts[c.Name]
 		if c.State != podplan.Running {
@@ -344,6 +394,7 @@ func (w *world) step(until time.Time) {
 	if next.After(w.now) { // a stop may have taken longer
 		w.now = next
 	}
+	w.come()
 	for _, c := range w.seen.Containers {
 		s := w.scripts[c.Name]
 		if at := c.Started.Add(s.after); c.State == podplan.Running && s.after > 0 && !at.After(w.now) {
