@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/loop"
 )
@@ -28,17 +29,23 @@ type controller struct {
 	deps   loop.Deps
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	queue  *loop.Queue
+	pods   cache.SharedIndexInformer
 
 	mu    sync.Mutex
 	graph *Graph
 }
 
 // New makes the controller.
-func New(d loop.Deps) loop.Runner {
-	c := &controller{deps: d, graph: NewGraph(), mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery()))}
+func New(d loop.Deps) loop.Runner { return prepare(d).queue }
+
+func prepare(d loop.Deps) *controller {
+	c := &controller{
+		deps: d, graph: NewGraph(), pods: d.Informers.Core().V1().Pods().Informer(),
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
+	}
 	c.queue = loop.NewQueue("ownergc", 8, c.sync)
 	c.queue.Also(c.watchAll)
-	return c.queue
+	return c
 }
 
 func (c *controller) look(uids []types.UID) {
@@ -155,12 +162,27 @@ func (c *controller) do(ctx context.Context, o *Object, v Verdict, dependents []
 			return err
 		}
 	}
-	err := c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &v.Propagation, Preconditions: metav1.NewUIDPreconditions(string(o.UID))})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // another object of that name, or gone: the watch will tell
-	}
-	return err
+	return c.remove(ctx, o, v.Propagation)
 }
+
+// remove deletes an object if it still has the owners it was judged by: each resource is watched by itself, so that its owner's end may be heard of before
+// it is heard that the object was set free.
+func (c *controller) remove(ctx context.Context, o *Object, how metav1.DeletionPropagation) error {
+	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != o.UID || !slices.EqualFunc(live.OwnerReferences, o.Owners, sameOwner)) {
+		return nil // the watch will tell
+	}
+	if err != nil {
+		return err
+	}
+	err = c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &how, Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err // after a conflict it is looked at again
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
 // setFree drops the object from its dependents' references and lifts the orphan finalizer.
 func (c *controller) setFree(ctx context.Context, o *Object, dependents []*Object) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,21 +84,34 @@ func (c *controller) served() (map[schema.GroupVersionResource]bool, error) {
 }
 
 func (c *controller) watch(ctx context.Context, r schema.GroupVersionResource) {
+	if r == corev1.SchemeGroupVersion.WithResource("pods") {
+		// Nothing is written as often as Pods, and other controllers hold them already.
+		if bonds, err := c.pods.AddEventHandler(c.tell(r)); err == nil {
+			<-ctx.Done()
+			_ = c.pods.RemoveEventHandler(bonds)
+		}
+		return
+	}
 	informer := metadatainformer.NewFilteredMetadataInformer(c.deps.Metadata, r, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	_ = informer.SetTransform(onlyBonds) // fails only on an informer that has started
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { c.put(objectOf(r, obj.(*metav1.PartialObjectMetadata))) },
-		UpdateFunc: func(_, obj any) { c.put(objectOf(r, obj.(*metav1.PartialObjectMetadata))) },
+	_, _ = informer.AddEventHandler(c.tell(r))
+	informer.Run(ctx.Done())
+}
+
+// tell puts what is heard of a resource's objects into the graph.
+func (c *controller) tell(r schema.GroupVersionResource) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.put(objectOf(r, obj.(metav1.Object))) },
+		UpdateFunc: func(_, obj any) { c.put(objectOf(r, obj.(metav1.Object))) },
 		DeleteFunc: func(obj any) {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
-			if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-				c.drop(m.UID)
+			if m, ok := obj.(metav1.Object); ok {
+				c.drop(m.GetUID())
 			}
 		},
-	})
-	informer.Run(ctx.Done())
+	}
 }
 
 // onlyBonds keeps of an object what the graph needs, so that the cache stays small.
@@ -112,8 +126,10 @@ func onlyBonds(obj any) (any, error) {
 	}}, nil
 }
 
-func objectOf(r schema.GroupVersionResource, m *metav1.PartialObjectMetadata) *Object {
-	return &Object{Resource: r, Namespace: m.Namespace, Name: m.Name, UID: m.UID, Owners: m.OwnerReferences, Finalizers: m.Finalizers, Deleting: m.DeletionTimestamp != nil}
+func objectOf(r schema.GroupVersionResource, m metav1.Object) *Object {
+	return &Object{
+		Resource: r, Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), Owners: m.GetOwnerReferences(), Finalizers: m.GetFinalizers(), Deleting: m.GetDeletionTimestamp() != nil,
+	}
 }
 
 // forget drops every object of a resource that is served no more.
