@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -51,7 +52,7 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 			return err
 		}
 	}
-	shared := informers.NewSharedInformerFactory(client, 0)
+	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(unmanaged))
 	runs := []func(context.Context) error{func(ctx context.Context) error { return o.control(ctx, client, shared, ca) }}
 	if o.signer.Key != "" {
 		requests := shared.Certificates().V1().CertificateSigningRequests()
@@ -65,6 +66,14 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 		})
 	}
 	return together(ctx, runs...)
+}
+
+// unmanaged leaves out who manages which field: no controller asks, and a write without it changes nothing about it.
+func unmanaged(obj any) (any, error) {
+	if m, err := meta.Accessor(obj); err == nil && m.GetManagedFields() != nil {
+		m.SetManagedFields(nil)
+	}
+	return obj, nil
 }
 
 func (o controllersOptions) control(ctx context.Context, client kubernetes.Interface, shared informers.SharedInformerFactory, ca []byte) error {
