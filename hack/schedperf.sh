@@ -1,5 +1,6 @@
 #!/bin/bash
 # schedperf.sh OUT [GANTRY]: all tables of docs/PERFORMANCE.md about the scheduler, as JSON and Markdown in OUT. Some 13 minutes on two quiet cores.
+# GANTRY_OTHER names another scheduler's program, which is then measured in turns with ours: some 20 minutes more.
 # GANTRY_OPENB names the directory of the openb trace; without it the trace is left out.
 set -eu -o pipefail
 out=$1 gantry=${2:-build/bin/gantry}
@@ -15,5 +16,8 @@ one() { # title, name, arguments
 		one 'openb through the API server' openb-api openb -gantry "$gantry"
 	fi
 	one 'Through the API server' api api -gantry "$gantry" -pods 1000 -first 1000
+	if [ -n "${GANTRY_OTHER:-}" ]; then
+		one 'Side by side' beside api -gantry "$gantry" -other "$GANTRY_OTHER" -pods 500 -first 500
+	fi
 } | tee "$out/schedperf.md"
 rm -f "$out/schedperf"

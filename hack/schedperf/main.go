@@ -12,6 +12,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -88,16 +89,21 @@ func main() {
 	}
 	rows, err := run(ctx, o)
 	fmt.Print(table(rows))
-	if err == nil && o.out != "" {
-		var raw []byte
-		if raw, err = json.MarshalIndent(rows, "", "  "); err == nil {
-			err = os.WriteFile(o.out, append(raw, '\n'), 0o644)
-		}
+	if o.out != "" && len(rows) > 0 { // what was measured before a failure stands
+		err = errors.Join(err, keep(rows, o.out))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "schedperf:", err)
 		os.Exit(1)
 	}
+}
+
+func keep(rows []row, file string) error {
+	raw, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(raw, '\n'), 0o644)
 }
 
 // chosen are the shapes and sizes asked for.
