@@ -99,7 +99,13 @@ func (b *bench) times(n int) int {
 
 // fresh makes an instance with the image ready to be imported at its first start.
 func (b *bench) fresh(flags ...string) (*instance.Instance, error) {
-	i, err := instance.New(instance.Options{Binary: b.binary, BinDir: b.binDir, NodeIP: "127.0.0.1", Number: b.number, Flags: flags})
+	return b.made(instance.Options{Flags: flags})
+}
+
+// made is fresh with other options than flags.
+func (b *bench) made(o instance.Options) (*instance.Instance, error) {
+	o.Binary, o.BinDir, o.NodeIP, o.Number = b.binary, b.binDir, "127.0.0.1", b.number
+	i, err := instance.New(o)
 	if err != nil {
 		return nil, err
 	}

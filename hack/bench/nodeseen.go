@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -18,12 +19,20 @@ import (
 type nodeBench struct {
 	*cluster
 	instance       *instance.Instance
+	role           string // the process that holds the kubelet: up, or kubelet where it is one of its own
 	seen           *sightings
 	filled, made   int
 	settle, window time.Duration
 	resting, times [][]string
 	calls          [][]string
 	start, end     counts // of the calls for Pods that are being counted; nil: nobody counts
+	unwatch        func()
+}
+
+// remove ends the watch and takes the instance away.
+func (n *nodeBench) remove(b *bench) {
+	n.unwatch()
+	b.remove(n.instance)
 }
 
 // newNode starts an instance and follows its Pods.
@@ -35,13 +44,24 @@ func (b *bench) newNode(ctx context.Context, flags []string) (*nodeBench, error)
 		}
 		return nil, err
 	}
-	n := &nodeBench{cluster: c, instance: i, settle: 30 * time.Second, window: 30 * time.Second}
+	return b.watched(ctx, i, c)
+}
+
+// watched follows the Pods of an instance that runs.
+func (b *bench) watched(ctx context.Context, i *instance.Instance, c *cluster) (*nodeBench, error) {
+	n := &nodeBench{cluster: c, instance: i, role: "up", settle: 20 * time.Second, window: time.Minute}
 	if b.short {
 		n.settle, n.window = 5*time.Second, 5*time.Second
 	}
+	ctx, n.unwatch = context.WithCancel(ctx)
+	var err error
 	if n.seen, err = c.watching(ctx); err != nil {
-		b.remove(i)
+		n.remove(b)
 		return nil, err
+	}
+	n.seen.why = func(ctx context.Context, pod string) string {
+		out, err := exec.CommandContext(ctx, i.Binary(), "why", "pod/"+pod, "--kubeconfig", i.Kubeconfig()).CombinedOutput()
+		return fmt.Sprintf("gantry why pod/%s:\n%s%v", pod, out, err)
 	}
 	return n, nil
 }
@@ -61,43 +81,59 @@ const (
 	gone
 )
 
+var sights = [3]string{running: "running", exited: "exited", gone: "gone"}
+
 // sightings note when what of each Pod was first seen.
 type sightings struct {
 	mu   sync.Mutex
 	when [3]map[string]time.Time
-	news chan struct{} // closed and made anew with each event
+	news chan struct{}                                // closed and made anew with each event
+	why  func(ctx context.Context, pod string) string // what can be said of a Pod that does not come so far
 }
 
+// watching follows the Pods until ctx ends.
 func (c *cluster) watching(ctx context.Context) (*sightings, error) {
-	l := &sightings{news: make(chan struct{})}
+	l := &sightings{news: make(chan struct{}), why: func(context.Context, string) string { return "" }}
 	for i := range l.when {
 		l.when[i] = map[string]time.Time{}
 	}
-	pods := c.client.CoreV1().Pods("default")
-	w, err := pods.Watch(ctx, metav1.ListOptions{})
+	w, err := c.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	go func() {
-		for ctx.Err() == nil {
+		for {
 			for e := range w.ResultChan() {
 				if p, ok := e.Object.(*v1.Pod); ok {
 					l.note(p, e.Type == watch.Deleted, time.Now())
 				}
 			}
-			// The server ends a watch that it finds too slow: what happened meanwhile is seen late.
-			var list *v1.PodList
-			if list, err = pods.List(ctx, metav1.ListOptions{}); err == nil {
-				fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
-				l.missed(list.Items, time.Now())
-				w, err = pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-			}
-			if err != nil {
-				return // the instance is gone, or nobody waits for ever for what it would have brought
+			// The server ends a watch that it finds too slow: what happened meanwhile is seen late. A busy one may take more than one try.
+			for w = nil; w == nil; {
+				if err := sleep(ctx, 100*time.Millisecond); err != nil {
+					return
+				}
+				w = c.again(ctx, l)
 			}
 		}
 	}()
 	return l, nil
+}
+
+// again begins a watch anew where it was ended; nil when that failed.
+func (c *cluster) again(ctx context.Context, l *sightings) watch.Interface {
+	pods := c.client.CoreV1().Pods("default")
+	list, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
+	l.missed(list.Items, time.Now())
+	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return nil
+	}
+	return w
 }
 
 // missed notes what a list shows after a watch was ended: Pods it does not have are gone.
@@ -140,28 +176,39 @@ func (l *sightings) at(name string, what int) time.Time {
 	return l.when[what][name]
 }
 
-// all waits until it was seen of all Pods.
-func (l *sightings) all(ctx context.Context, names []string, what int) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for {
-		l.mu.Lock()
-		left := ""
-		for _, name := range names {
-			if _, ok := l.when[what][name]; !ok {
-				left = name
-				break
-			}
+// left are those of the Pods of which it was not seen yet, and what is closed with the next event.
+func (l *sightings) left(names []string, what int) ([]string, chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []string
+	for _, name := range names {
+		if _, ok := l.when[what][name]; !ok {
+			out = append(out, name)
 		}
-		news := l.news
-		l.mu.Unlock()
-		if left == "" {
+	}
+	return out, l.news
+}
+
+// all waits until it was seen of all Pods, as long as some come so far within two minutes.
+func (l *sightings) all(ctx context.Context, names []string, what int) error {
+	most := len(names) + 1
+	patience := time.NewTimer(2 * time.Minute)
+	defer patience.Stop()
+	for {
+		left, news := l.left(names, what)
+		if len(left) == 0 {
 			return nil
+		}
+		if len(left) < most {
+			most = len(left)
+			patience.Reset(2 * time.Minute)
 		}
 		select {
 		case <-news:
+		case <-patience.C:
+			return fmt.Errorf("%d of %d Pods are not %s, and for two minutes no other was; the first of them is %s. %s", len(left), len(names), sights[what], left[0], l.why(ctx, left[0]))
 		case <-ctx.Done():
-			return fmt.Errorf("%s of %d Pods did not come so far: %w", left, len(names), ctx.Err())
+			return ctx.Err()
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (b *bench) pods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { b.remove(n.instance) }()
+	defer n.remove(b)
 	one, many := b.times(30), b.times(50)
 	var rows, stages [][]string
 	for _, group := range []struct {

@@ -54,7 +54,7 @@ func (b *bench) promises(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { b.remove(n.instance) }()
+	defer n.remove(b)
 	noticed := promise{what: "a new Pod stands in the scheduler's queue, from the call", under: 50 * time.Millisecond}
 	decided := promise{what: "the scheduler's decision", under: 100 * time.Millisecond}
 	bound := promise{what: "queue → bound", under: 200 * time.Millisecond}
