@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -124,8 +125,11 @@ func (a *nodeAPI) evict(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// volumes are those of claims, for kubelet_volume_stats_*.
+// volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is measured and the runtime is not asked.
 func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
+	if !slices.ContainsFunc(a.pods(), claims) {
+		return nil
+	}
 	s, err := a.collect.Whole(ctx)
 	if err != nil {
 		return nil
@@ -144,6 +148,11 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 		}
 	}
 	return out
+}
+
+// claims tells whether a Pod has a volume of a claim.
+func claims(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // stuck are the steps of Pods that hang.
