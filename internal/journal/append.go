@@ -78,12 +78,17 @@ func (f *Ruled) appendJSON(to []byte) ([]byte, error) {
 			to = appendString(append(to, s.name...), s.value)
 		}
 	}
-	var err error
-	if len(f.Refusals) > 0 {
-		if to, err = appendAny(append(to, `,"refusals":`...), f.Refusals); err != nil {
-			return nil, err
+	for i := range f.Refusals {
+		between := byte(',')
+		if i == 0 {
+			to, between = append(to, `,"refusals":`...), '['
 		}
+		to = f.Refusals[i].appendJSON(append(to, between))
 	}
+	if len(f.Refusals) > 0 {
+		to = append(to, ']')
+	}
+	var err error
 	if len(f.Counted) > 0 {
 		if to, err = appendAny(append(to, `,"counted":`...), f.Counted); err != nil {
 			return nil, err
@@ -111,6 +116,47 @@ func (f *Ruled) appendJSON(to []byte) ([]byte, error) {
 		to = append(to, '}')
 	}
 	return append(appendString(append(to, `,"took":`...), time.Duration(f.Took).String()), '}'), nil
+}
+
+func (n *NodeRefusal) appendJSON(to []byte) []byte {
+	to = appendString(append(to, `{"node":`...), n.Node)
+	to = appendString(append(to, `,"plugin":`...), n.Plugin)
+	to = appendString(append(to, `,"code":`...), n.Code)
+	if n.Reason != "" {
+		to = appendString(append(to, `,"reason":`...), n.Reason)
+	}
+	if to = append(to, `,"messages":`...); n.Messages == nil {
+		to = append(to, "null"...)
+	} else {
+		to = append(to, '[')
+		for i, m := range n.Messages {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendString(to, m)
+		}
+		to = append(to, ']')
+	}
+	if n.Detail != "" {
+		to = appendString(append(to, `,"detail":`...), n.Detail)
+	}
+	if n.Fix != "" {
+		to = appendString(append(to, `,"fix":`...), n.Fix)
+	}
+	for i, s := range n.Short {
+		between := byte(',')
+		if i == 0 {
+			to, between = append(to, `,"short":`...), '['
+		}
+		to = appendString(append(append(to, between), `{"resource":`...), s.Resource)
+		to = appendNumber(to, `,"asked":`, s.Asked)
+		to = appendNumber(to, `,"used":`, s.Used)
+		to = append(appendNumber(to, `,"available":`, s.Available), '}')
+	}
+	if len(n.Short) > 0 {
+		to = append(to, ']')
+	}
+	return append(to, '}')
 }
 
 func (n *NodeScore) appendJSON(to []byte) []byte {

@@ -25,8 +25,19 @@ func TestAppendedEntriesAreAsMarshalled(t *testing.T) {
 		for range count.Draw(t, "points") {
 			f.Points[word.Draw(t, "point")] = Took(number.Draw(t, "took there"))
 		}
+		short := rapid.Custom(func(t *rapid.T) Short {
+			return Short{word.Draw(t, "resource"), number.Draw(t, "asked"), number.Draw(t, "used"), number.Draw(t, "available")}
+		})
+		refusal := rapid.Custom(func(t *rapid.T) NodeRefusal {
+			n := NodeRefusal{Node: word.Draw(t, "node"), Plugin: word.Draw(t, "plugin"), Code: word.Draw(t, "code"), Reason: word.Draw(t, "reason"),
+				Detail: word.Draw(t, "detail"), Fix: word.Draw(t, "fix"), Short: rapid.SliceOfN(short, 0, 2).Draw(t, "short")}
+			if rapid.Bool().Draw(t, "says") {
+				n.Messages = rapid.SliceOfN(word, 0, 2).Draw(t, "messages")
+			}
+			return n
+		})
 		if rapid.Bool().Draw(t, "refused") {
-			f.Refusals = []NodeRefusal{{Node: "n", Messages: []string{"m"}}}
+			f.Refusals = rapid.SliceOfN(refusal, 0, 3).Draw(t, "refusals")
 			f.Counted = []CountedRefusal{{Plugin: "p", Nodes: 3}}
 		}
 		e := Entry{Seq: 3, At: time.Unix(number.Draw(t, "at"), number.Draw(t, "ns")).UTC(), Ref: Ref{Kind: word.Draw(t, "kind"), Namespace: word.Draw(t, "ns"), Name: word.Draw(t, "name"), UID: word.Draw(t, "uid")},

@@ -169,7 +169,7 @@ func New(o Options) (*Scheduler, error) {
 		s.shadow = newShadow(o.Metrics)
 	}
 	s.statuses = bind.NewStatuses(o.Client, s.latest)
-	s.statuses.Calls = s.meter.work.calls.told()
+	s.statuses.Calls, s.statuses.Quick = s.meter.work.calls.told(), s.quick
 	s.binder = &bind.Binder{Ledger: ledger{s}, Done: s.decided, Slots: make(chan struct{}, bindingsPerWorker*max(int(*o.Config.Parallelism), 1))}
 	if err := s.makeProfiles(); err != nil {
 		return nil, err

@@ -2,17 +2,14 @@ package bind
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -71,7 +68,7 @@ func (p *preemption) denominate(ctx context.Context, pods []*v1.Pod) error {
 			continue
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"nominatedNodeName":null}}`, o.UID)
-		_, err := p.handle.ClientSet().CoreV1().Pods(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		err := p.quick.Status(ctx, p.handle.ClientSet(), o, patch)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("taking the nominated node from Pod %s: %w", pod.Key(o), err))
 		}
@@ -96,7 +93,7 @@ func (p *preemption) evict(ctx context.Context, job eviction, i int) (silent boo
 			return false, err
 		}
 	}
-	err = p.handle.ClientSet().CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
+	err = p.quick.Delete(ctx, p.handle.ClientSet(), victim)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it went by itself, and another may have its name
 		return true, nil
@@ -111,31 +108,23 @@ func (p *preemption) evict(ctx context.Context, job eviction, i int) (silent boo
 func (p *preemption) evicted(ctx context.Context, job eviction, i int) {
 	victim := job.victims[i]
 	klog.FromContext(ctx).V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(job.preemptor), "victim", klog.KObj(victim), "node", job.node)
-	p.handle.EventRecorder().Eventf(victim, job.preemptor, v1.EventTypeNormal, "Preempted", "Preempting", "Preempted by pod %v on node %v", job.preemptor.UID, job.node)
+	note, by := fmt.Sprintf("Preempted by pod %v on node %v", job.preemptor.UID, job.node), refTo(job.preemptor)
+	p.quick.Preempted(ctx, &eventsv1.Event{ReportingController: p.handle.ProfileName(), Regarding: refTo(victim), Related: &by, Note: note}, func() {
+		p.handle.EventRecorder().Eventf(victim, job.preemptor, v1.EventTypeNormal, "Preempted", "Preempting", "%s", note)
+	})
 	if told := p.handle.Told().Preempted; told != nil {
 		told(victim, job.stories[i])
 	}
 }
 
 func (p *preemption) markDisrupted(ctx context.Context, victim *v1.Pod) error {
-	status := victim.Status.DeepCopy()
-	SetCondition(status, v1.PodCondition{
+	patch, err := patchOf(victim, Wish{Condition: v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: victim.Generation,
 		Reason: v1.PodReasonPreemptionByScheduler, Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", p.handle.ProfileName()),
-	})
-	before, err := json.Marshal(v1.Pod{Status: victim.Status})
-	if err != nil {
-		return fmt.Errorf("status of victim %s: %w", pod.Key(victim), err)
+	}})
+	if err == nil && patch != nil {
+		err = p.quick.Status(ctx, p.handle.ClientSet(), victim, patch)
 	}
-	after, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: victim.UID}, Status: *status})
-	if err != nil {
-		return fmt.Errorf("status of victim %s: %w", pod.Key(victim), err)
-	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, &v1.Pod{})
-	if err != nil {
-		return fmt.Errorf("status of victim %s: %w", pod.Key(victim), err)
-	}
-	_, err = p.handle.ClientSet().CoreV1().Pods(victim.Namespace).Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("marking victim %s as disrupted: %w", pod.Key(victim), err)
 	}

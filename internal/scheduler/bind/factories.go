@@ -22,6 +22,6 @@ func Factories(extra map[string]plugins.Factory, q Quick) map[string]plugins.Fac
 		all[name] = ledger.Factory(all[name])
 	}
 	all[plugins.DefaultBinder] = newBinder(q)
-	all[plugins.DefaultPreemption] = newPreemption
+	all[plugins.DefaultPreemption] = newPreemption(q)
 	return all
 }

@@ -24,6 +24,7 @@ var _ glue.GangPostFilter = (*preemption)(nil)
 // PostFilterGang searches for Pods whose leaving gives a group room, nominates its Pods and makes the victims leave beside the next cycles.
 func (p *preemption) PostFilterGang(ctx context.Context, g glue.Gang) (_ map[types.UID]string, status *framework.Status) {
 	hunt := glue.Hunt{Group: true}
+	status = brokeOff
 	defer p.searched(time.Now(), &hunt, &status)
 	refuse := func(why string) (map[types.UID]string, *framework.Status) {
 		return nil, framework.NewStatus(framework.Unschedulable, "pod group preemption: "+why)

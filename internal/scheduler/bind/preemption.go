@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	config "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -22,6 +23,7 @@ import (
 // preemption makes Pods of lower priority leave for one that fits nowhere.
 type preemption struct {
 	handle  *glue.Handle
+	quick   Quick
 	args    *config.DefaultPreemptionArgs
 	budgets policylisters.PodDisruptionBudgetLister
 	under   underWay
@@ -32,18 +34,21 @@ var (
 	_ framework.PostFilterPlugin  = (*preemption)(nil)
 	_ framework.PreEnqueuePlugin  = (*preemption)(nil)
 	_ framework.EnqueueExtensions = (*preemption)(nil)
+	_ glue.Keeper                 = (*preemption)(nil)
 )
 
-func newPreemption(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
-	own, ok := args.(*config.DefaultPreemptionArgs)
-	if !ok {
-		return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+func newPreemption(q Quick) plugins.Factory {
+	return func(_ context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+		own, ok := args.(*config.DefaultPreemptionArgs)
+		if !ok {
+			return nil, fmt.Errorf("arguments are of type %T, want %T", args, own)
+		}
+		handle, ok := h.(*glue.Handle)
+		if !ok {
+			return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
+		}
+		return &preemption{handle: handle, quick: q, args: own, budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
 	}
-	handle, ok := h.(*glue.Handle)
-	if !ok {
-		return nil, fmt.Errorf("the handle is a %T: this plugin runs in this scheduler only", h)
-	}
-	return &preemption{handle: handle, args: own, budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}, nil
 }
 
 // Name is DefaultPreemption.
@@ -62,9 +67,19 @@ func (*preemption) EventsToRegister(context.Context) ([]framework.ClusterEventWi
 	return []framework.ClusterEventWithHint{{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}}}, nil
 }
 
+// Concerned names the Pods whose last victim went, so that not every deletion has all gates asked.
+func (p *preemption) Concerned(before, _ any) []types.UID {
+	gone, ok := before.(*v1.Pod)
+	if !ok {
+		return nil
+	}
+	return p.under.over(gone.UID, p.handle.Standing)
+}
+
 // PostFilter searches and, when it finds a node, nominates it and makes its victims leave beside the next cycles.
 func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod, refused framework.NodeToStatusReader) (_ *framework.PostFilterResult, status *framework.Status) {
 	var hunt glue.Hunt
+	status = brokeOff
 	defer p.searched(time.Now(), &hunt, &status)
 	budgets, err := p.budgets.List(labels.Everything())
 	if err != nil {
@@ -99,6 +114,9 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	p.handle.Go(func() { p.carryOut(ctx, job) })
 	return nominate(choice.Node), nil
 }
+
+// brokeOff is how a search ends that never says how: it panicked, and whoever asked for it catches that.
+var brokeOff = framework.NewStatus(framework.Error, "the search for victims broke off")
 
 // searched tells how a search ended.
 func (p *preemption) searched(began time.Time, h *glue.Hunt, status **framework.Status) {

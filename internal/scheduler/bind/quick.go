@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
@@ -12,6 +13,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/klog/v2"
 
@@ -21,10 +24,12 @@ import (
 
 var (
 	bindingKind = v1.SchemeGroupVersion.WithKind("Binding")
+	optionsKind = v1.SchemeGroupVersion.WithKind("DeleteOptions")
 	eventKind   = eventsv1.SchemeGroupVersion.WithKind("Event")
 )
 
-// Quick writes what every Pod needs, its binding and its event, over a connection made for that. The zero value writes nothing and says so.
+// Quick makes the writes that many Pods need over a connection made for that: bindings, statuses, deletions of victims, and the events of Pods that were bound or made to
+// leave. The zero value writes nothing and says so, or leaves it to the ordinary client where it is given one.
 type Quick struct {
 	post *post.Poster
 	host string // this machine, in events
@@ -48,14 +53,42 @@ func (q Quick) Close(ctx context.Context) {
 
 // Bind writes a binding; post.ErrNotSent when the ordinary client must.
 func (q Quick) Bind(ctx context.Context, b *v1.Binding) error {
-	if q.post == nil {
-		return post.ErrNotSent
-	}
 	body, err := post.Encode(bindingKind, b)
 	if err != nil {
 		return err
 	}
-	a, err := q.post.Post(ctx, bindingPath(b), body)
+	return q.do(ctx, post.Request{Method: http.MethodPost, Path: bindingPath(b), Body: body})
+}
+
+// Status patches the status of a Pod (strategic merge).
+func (q Quick) Status(ctx context.Context, otherwise kubernetes.Interface, p *v1.Pod, patch []byte) error {
+	err := q.do(ctx, post.Request{Method: http.MethodPatch, Path: podPath(p.Namespace, p.Name) + "/status", Type: string(types.StrategicMergePatchType), Body: patch})
+	if unclear(err) {
+		_, err = otherwise.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	return err
+}
+
+// Delete deletes a Pod, and none that was made anew under its name.
+func (q Quick) Delete(ctx context.Context, otherwise kubernetes.Interface, p *v1.Pod) error {
+	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))}
+	body, err := post.Encode(optionsKind, &o)
+	if err != nil {
+		return err
+	}
+	err = q.do(ctx, post.Request{Method: http.MethodDelete, Path: podPath(p.Namespace, p.Name), Body: body})
+	if unclear(err) {
+		err = otherwise.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, o)
+	}
+	return err
+}
+
+// do makes a request; post.ErrNotSent when the ordinary client must.
+func (q Quick) do(ctx context.Context, r post.Request) error {
+	if q.post == nil {
+		return post.ErrNotSent
+	}
+	a, err := q.post.Do(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -94,8 +127,10 @@ func (q Quick) Flush() {
 	}
 }
 
-func bindingPath(b *v1.Binding) string {
-	return "/api/v1/namespaces/" + url.PathEscape(b.Namespace) + "/pods/" + url.PathEscape(b.Name) + "/binding"
+func bindingPath(b *v1.Binding) string { return podPath(b.Namespace, b.Name) + "/binding" }
+
+func podPath(namespace, name string) string {
+	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(name)
 }
 
 // pause waits and leaves the call to the ordinary client.
@@ -112,17 +147,31 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // Scheduled records the event of a bound Pod, which comes once in a Pod's life: nothing is there to count up. otherwise records it in the ordinary way, with its patience.
 func (q Quick) Scheduled(ctx context.Context, profile string, c glue.Cycle, otherwise func()) {
+	q.event(ctx, &eventsv1.Event{
+		ReportingController: profile, Action: "Binding", Reason: "Scheduled", Regarding: refTo(c.Pod),
+		Note: fmt.Sprintf("Successfully assigned %v/%v to %v", c.Pod.Namespace, c.Pod.Name, c.Node),
+	}, otherwise)
+}
+
+// Preempted records the event of a victim, which comes once in its life too. Its words are the caller's.
+func (q Quick) Preempted(ctx context.Context, e *eventsv1.Event, otherwise func()) {
+	e.Action, e.Reason = "Preempting", "Preempted"
+	q.event(ctx, e, otherwise)
+}
+
+func refTo(p *v1.Pod) v1.ObjectReference {
+	return v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
+}
+
+// event completes an ordinary event and records it.
+func (q Quick) event(ctx context.Context, e *eventsv1.Event, otherwise func()) {
 	if q.post == nil {
 		otherwise()
 		return
 	}
-	now, p := time.Now(), c.Pod
-	e := &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: util.GenerateEventName(p.Name, now.UnixNano()), Namespace: p.Namespace},
-		EventTime:  metav1.MicroTime{Time: now}, ReportingController: profile, ReportingInstance: profile + "-" + q.host, Action: "Binding", Reason: "Scheduled",
-		Regarding: v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion},
-		Note:      fmt.Sprintf("Successfully assigned %v/%v to %v", p.Namespace, p.Name, c.Node), Type: v1.EventTypeNormal,
-	}
+	now, p := time.Now(), e.Regarding
+	e.ObjectMeta = metav1.ObjectMeta{Name: util.GenerateEventName(p.Name, now.UnixNano()), Namespace: p.Namespace}
+	e.EventTime, e.ReportingInstance, e.Type = metav1.MicroTime{Time: now}, e.ReportingController+"-"+q.host, v1.EventTypeNormal
 	body, err := post.Encode(eventKind, e)
 	if err != nil {
 		otherwise()
@@ -134,10 +183,13 @@ func (q Quick) Scheduled(ctx context.Context, profile string, c glue.Cycle, othe
 			return
 		}
 		if err := a.Err(); err != nil && !apierrors.IsAlreadyExists(err) {
-			klog.FromContext(ctx).Error(err, "Server rejected event (will not retry!)", "pod", klog.KObj(p), "reason", e.Reason)
+			klog.FromContext(ctx).Error(err, "Server rejected event (will not retry!)", "pod", klog.KRef(p.Namespace, p.Name), "reason", e.Reason)
 		}
 	})
 }
+
+// unclear tells whether the ordinary client must make a write that may be made twice.
+func unclear(err error) bool { return notSent(err) || errors.Is(err, post.ErrLost) }
 
 // notSent tells whether the ordinary client must write.
 func notSent(err error) bool { return errors.Is(err, post.ErrNotSent) }

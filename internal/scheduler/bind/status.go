@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -30,6 +30,7 @@ type Statuses struct {
 	Client kubernetes.Interface
 	Latest func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
 	Calls  glue.Calls
+	Quick  Quick // the zero value leaves all to Client
 
 	mu      sync.Mutex
 	order   []types.UID
@@ -159,7 +160,7 @@ func (s *Statuses) write(ctx context.Context, w Wish) error {
 		return err
 	}
 	began := time.Now()
-	_, err = s.Client.CoreV1().Pods(now.Namespace).Patch(ctx, now.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	err = s.Quick.Status(ctx, s.Client, now, patch)
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
@@ -167,31 +168,53 @@ func (s *Statuses) write(ctx context.Context, w Wish) error {
 	return err
 }
 
-// patchOf is the smallest patch that grants the wish; nil when it is granted already.
+// conditionPatch is a condition with each field said, so that what the one before had and this one has not goes.
+type conditionPatch struct {
+	LastProbeTime      *metav1.Time        `json:"lastProbeTime"`
+	LastTransitionTime metav1.Time         `json:"lastTransitionTime"`
+	Message            *string             `json:"message"`
+	ObservedGeneration *int64              `json:"observedGeneration"`
+	Reason             *string             `json:"reason"`
+	Status             v1.ConditionStatus  `json:"status"`
+	Type               v1.PodConditionType `json:"type"`
+}
+
+// patchOf is the strategic merge patch that grants the wish; nil when it is granted already. It is written by hand, as finding the difference of two whole statuses costs
+// more than all else about a write.
 func patchOf(p *v1.Pod, w Wish) ([]byte, error) {
-	status := p.Status.DeepCopy()
+	status := map[string]any{}
+	if w.Nominated != nil && *w.Nominated != p.Status.NominatedNodeName {
+		status["nominatedNodeName"] = orNull(*w.Nominated)
+	}
 	if w.Condition.Type != "" {
-		SetCondition(status, w.Condition)
+		now := v1.PodStatus{Conditions: slices.Clone(p.Status.Conditions)}
+		SetCondition(&now, w.Condition)
+		if !slices.Equal(now.Conditions, p.Status.Conditions) {
+			c := now.Conditions[slices.IndexFunc(now.Conditions, func(c v1.PodCondition) bool { return c.Type == w.Condition.Type })]
+			status["conditions"] = []conditionPatch{{LastTransitionTime: c.LastTransitionTime, Message: orNull(c.Message), ObservedGeneration: orNull(c.ObservedGeneration), Reason: orNull(c.Reason), Status: c.Status, Type: c.Type}}
+			order := make([]map[string]v1.PodConditionType, len(now.Conditions))
+			for i := range order {
+				order[i] = map[string]v1.PodConditionType{"type": now.Conditions[i].Type}
+			}
+			status["$setElementOrder/conditions"] = order
+		}
 	}
-	if w.Nominated != nil {
-		status.NominatedNodeName = *w.Nominated
-	}
-	before, err := json.Marshal(v1.Pod{Status: p.Status})
-	if err != nil {
-		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	after, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}, Status: *status})
-	if err != nil {
-		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	same, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID}, Status: p.Status})
-	if err != nil {
-		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	if string(after) == string(same) {
+	if len(status) == 0 {
 		return nil, nil
 	}
-	return strategicpatch.CreateTwoWayMergePatch(before, after, &v1.Pod{})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]types.UID{"uid": p.UID}, "status": status})
+	if err != nil {
+		return nil, fmt.Errorf("status of Pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return patch, nil
+}
+
+// orNull is nothing for a zero value, which takes a field away.
+func orNull[T comparable](v T) *T {
+	if v == *new(T) {
+		return nil
+	}
+	return &v
 }
 
 // SetCondition puts a condition into a status; its transition time is now unless its status stays as it was.

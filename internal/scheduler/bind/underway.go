@@ -13,8 +13,9 @@ const forgotten = time.Minute
 
 // underWay knows for whom victims are being made to leave, by the preemptor's UID.
 type underWay struct {
-	mu   sync.Mutex
-	jobs map[types.UID]*leaving
+	mu        sync.Mutex
+	jobs      map[types.UID]*leaving
+	forgotten []types.UID // until the next Pod goes
 }
 
 // leaving is one preemption. It is over when the scheduler itself has seen the last victim go: a Pod that is tried earlier finds the victims still standing
@@ -22,6 +23,7 @@ type underWay struct {
 type leaving struct {
 	last  types.UID // the victim that goes last; empty: others are being made to leave before it
 	asked time.Time // when it had been asked to leave; zero: not yet
+	over  bool      // it was seen leaving before the answer came
 }
 
 func (u *underWay) begin(preemptor types.UID, now time.Time) {
@@ -30,6 +32,7 @@ func (u *underWay) begin(preemptor types.UID, now time.Time) {
 	for uid, l := range u.jobs {
 		if !l.asked.IsZero() && now.Sub(l.asked) > forgotten {
 			delete(u.jobs, uid)
+			u.forgotten = append(u.forgotten, uid)
 		}
 	}
 	if u.jobs == nil {
@@ -52,9 +55,28 @@ func (u *underWay) asked(preemptor types.UID, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if l := u.jobs[preemptor]; l != nil {
-		l.asked = now
+		if l.asked = now; l.over {
+			delete(u.jobs, preemptor)
+		}
 	}
 }
+
+// over names those whose wait may be over now that a Pod went: it was their last victim, or that one is seen leaving, or they were forgotten.
+func (u *underWay) over(gone types.UID, standing func(types.UID) *v1.Pod) []types.UID {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := u.forgotten
+	u.forgotten = nil
+	for uid, l := range u.jobs {
+		if l.last == gone || !l.asked.IsZero() && !stays(standing(l.last)) {
+			out = append(out, uid)
+		}
+	}
+	return out
+}
+
+// stays tells whether a Pod stands on a node and is not seen leaving.
+func stays(p *v1.Pod) bool { return p != nil && p.DeletionTimestamp == nil }
 
 // end forgets a preemption, because it failed.
 func (u *underWay) end(preemptor types.UID) {
@@ -74,10 +96,10 @@ func (u *underWay) holds(preemptor types.UID, standing func(types.UID) *v1.Pod) 
 	if l.last == "" {
 		return true
 	}
-	if p := standing(l.last); p != nil && p.DeletionTimestamp == nil {
+	if stays(standing(l.last)) {
 		return true
 	}
-	if !l.asked.IsZero() {
+	if l.over = true; !l.asked.IsZero() {
 		delete(u.jobs, preemptor)
 	}
 	return false

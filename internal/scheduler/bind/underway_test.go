@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -44,4 +45,43 @@ func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
 	u.asked("high", now)
 	u.begin("other", now.Add(forgotten+time.Second))
 	held("its end was missed a minute ago", false)
+}
+
+// Only those whose wait may be over are looked at when a Pod goes: its last victim went or is seen leaving, or it was forgotten.
+//
+// row: BND-12
+func TestADeletionConcernsWhomItWasMadeFor(t *testing.T) {
+	now := time.Unix(1000, 0)
+	world := map[types.UID]*v1.Pod{"a": {}, "b": {}, "c": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}
+	standing := func(uid types.UID) *v1.Pod { return world[uid] }
+	var u underWay
+	for preemptor, victim := range map[types.UID]types.UID{"for-a": "a", "for-b": "b", "for-c": "c"} {
+		u.begin(preemptor, now)
+		u.waitsFor(preemptor, victim)
+	}
+	u.begin("for-many", now)
+	over := func(step string, gone types.UID, want ...types.UID) {
+		t.Helper()
+		got := u.over(gone, standing)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", step, got, want)
+		}
+	}
+	over("another's", "x")
+	delete(world, "a")
+	over("the last victim", "a", "for-a")
+	u.asked("for-c", now)
+	over("one is asked and leaving", "x", "for-c")
+	u.asked("for-b", now)
+	over("one is asked and still stands", "x", "for-c")
+	if u.holds("for-a", standing) {
+		t.Error("a is gone, and is waited for")
+	}
+	if u.asked("for-a", now); u.jobs["for-a"] != nil {
+		t.Error("a was gone before the answer came, and its preemption is remembered")
+	}
+	u.begin("late", now.Add(forgotten+time.Second))
+	over("forgotten ones", "x", "for-b", "for-c")
+	over("once", "x")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
@@ -124,7 +125,9 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 	case len(p.bind) == 0:
 		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.Name)
 	}
-	return p, p.collectHints(ctx)
+	err := p.collectHints(ctx)
+	p.keepers()
+	return p, err
 }
 
 // needed names every plugin enabled anywhere, once.
@@ -184,6 +187,22 @@ func (p *Profile) collectHints(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Keeper is a plugin that keeps Pods out of the queue and knows which of them an event that it registered may concern.
+type Keeper interface {
+	Concerned(before, after any) []types.UID
+}
+
+// keepers lets such plugins say so.
+func (p *Profile) keepers() {
+	for i := range p.Hints {
+		for _, pl := range p.order {
+			if k, ok := pl.(Keeper); ok && pl.Name() == p.Hints[i].Plugin {
+				p.Hints[i].Whom = k.Concerned
+			}
+		}
+	}
 }
 
 // rejects tells whether a plugin can turn a Pod away at a point whose rejections wait for events.

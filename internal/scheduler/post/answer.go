@@ -50,7 +50,7 @@ func (a Answer) Err() error {
 		}
 	}
 	after, _ := strconv.Atoi(a.After) // none: 0
-	return apierrors.NewGenericServerResponse(a.Code, "POST", schema.GroupResource{}, "", string(a.Body[:min(len(a.Body), 1024)]), after, true)
+	return apierrors.NewGenericServerResponse(a.Code, a.method, schema.GroupResource{}, "", string(a.Body[:min(len(a.Body), 1024)]), after, true)
 }
 
 // Wait is how long the API server asks to wait before the call is made again; 0 when it does not.

@@ -2,6 +2,7 @@ package post
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -23,14 +24,17 @@ const (
 	mostStreams = 160 // whatever the other side says: API servers turn away more than 200 writes at once of all clients together, by default
 )
 
-// call is one POST.
+// protobuf is the type of bodies that say nothing else, and of answers.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// call is one request.
 type call struct {
-	path, token string
-	body        []byte
-	first       bool // goes before those that are not
-	lazy        bool // leaves with others
-	then        func(Answer, error)
-	answer      Answer
+	Request
+	token  string
+	first  bool // goes before those that are not
+	lazy   bool // leaves with others
+	then   func(Answer, error)
+	answer Answer
 }
 
 // fixed is the same for all calls.
@@ -118,8 +122,8 @@ func (l *line) take(c *call) {
 	err := l.err
 	switch {
 	case err != nil:
-	case len(c.body) > l.size || int64(len(c.body)) > l.each:
-		err = fmt.Errorf("%d bytes are too many for one frame", len(c.body))
+	case len(c.Body) > l.size || int64(len(c.Body)) > l.each:
+		err = fmt.Errorf("%d bytes are too many for one frame", len(c.Body))
 	case len(l.waiting[0])+len(l.waiting[1]) >= mostWait:
 		err = errors.New("too many calls wait")
 	default:
@@ -142,7 +146,7 @@ func (l *line) take(c *call) {
 // pump starts what waits, as far as the other side allows; mu is held.
 func (l *line) pump() {
 	for k := range l.waiting {
-		for len(l.waiting[k]) > 0 && len(l.active) < l.streams && int64(len(l.waiting[k][0].body)) <= l.window && l.err == nil {
+		for len(l.waiting[k]) > 0 && len(l.active) < l.streams && int64(len(l.waiting[k][0].Body)) <= l.window && l.err == nil {
 			c := l.waiting[k][0]
 			l.waiting[k][0] = nil
 			if l.waiting[k] = l.waiting[k][1:]; len(l.waiting[k]) == 0 {
@@ -158,11 +162,13 @@ func (l *line) start(c *call) {
 	id := l.next
 	l.next += 2
 	l.active[id] = c
-	l.window -= int64(len(c.body))
+	l.window -= int64(len(c.Body))
+	c.answer.method = c.Method
+	body := cmp.Or(c.Type, protobuf)
 	l.block.Reset()
 	for _, f := range [...]hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: l.same.authority}, {Name: ":path", Value: l.same.prefix + c.path, Sensitive: true},
-		{Name: "content-type", Value: "application/vnd.kubernetes.protobuf"}, {Name: "accept", Value: "application/vnd.kubernetes.protobuf"}, {Name: "user-agent", Value: l.same.agent},
+		{Name: ":method", Value: c.Method}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: l.same.authority}, {Name: ":path", Value: l.same.prefix + c.Path, Sensitive: true},
+		{Name: "content-type", Value: body}, {Name: "accept", Value: protobuf}, {Name: "user-agent", Value: l.same.agent},
 	} {
 		_ = l.headers.WriteField(f)
 	}
@@ -178,7 +184,7 @@ func (l *line) start(c *call) {
 			_ = l.frames.WriteContinuation(id, end, part)
 		}
 	}
-	_ = l.frames.WriteData(id, true, c.body)
+	_ = l.frames.WriteData(id, true, c.Body)
 }
 
 // flush lets leave what has been gathered.

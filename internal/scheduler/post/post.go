@@ -29,11 +29,19 @@ const (
 	mostWait = 1 << 14          // calls that wait for a stream
 )
 
+// Request is a write that Post, which creates objects, is not for.
+type Request struct {
+	Method, Path string
+	Type         string // of the body; empty: protobuf
+	Body         []byte
+}
+
 // Answer is what the API server said.
 type Answer struct {
-	Code  int
-	Body  []byte
-	After string // Retry-After, as sent
+	method string
+	Code   int
+	Body   []byte
+	After  string // Retry-After, as sent
 }
 
 // Poster posts. All its methods may be called at once.
@@ -81,12 +89,17 @@ func New(cfg *rest.Config) *Poster {
 
 // Post waits for the answer. Calls wait for nobody's answer but their own.
 func (p *Poster) Post(ctx context.Context, path string, body []byte) (Answer, error) {
+	return p.Do(ctx, Request{Method: http.MethodPost, Path: path, Body: body})
+}
+
+// Do is Post for any request.
+func (p *Poster) Do(ctx context.Context, r Request) (Answer, error) {
 	type result struct {
 		a   Answer
 		err error
 	}
 	done := make(chan result, 1)
-	p.send(ctx, &call{path: path, body: body, first: true, then: func(a Answer, err error) { done <- result{a, err} }})
+	p.send(ctx, &call{Request: r, first: true, then: func(a Answer, err error) { done <- result{a, err} }})
 	select {
 	case r := <-done:
 		return r.a, r.err
@@ -97,7 +110,7 @@ func (p *Poster) Post(ctx context.Context, path string, body []byte) (Answer, er
 
 // Send is Post for who does not wait; calls of Post go before. then must not block.
 func (p *Poster) Send(ctx context.Context, path string, body []byte, then func(Answer, error)) {
-	p.send(ctx, &call{path: path, body: body, then: then})
+	p.send(ctx, &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, then: then})
 }
 
 // Offer is Post for who does not wait, where a connection is open; false: nothing was done. The call leaves with Flush, or sooner. then must not block.
@@ -106,7 +119,7 @@ func (p *Poster) Offer(path string, body []byte, then func(Answer, error)) bool 
 	if l == nil || !l.open() {
 		return false
 	}
-	c := &call{path: path, body: body, first: true, lazy: true, then: then}
+	c := &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, first: true, lazy: true, then: then}
 	if p.token != nil {
 		var err error
 		if c.token, err = p.token(); err != nil {

@@ -68,6 +68,22 @@ func TestEveryCallGetsItsOwnAnswer(t *testing.T) {
 	all.Wait()
 }
 
+func TestRequestsOfAnyMethod(t *testing.T) {
+	_, p := api(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // what is missing shows
+		fmt.Fprint(w, r.Method, " ", r.Header.Get("Content-Type"), " ", string(body))
+		w.WriteHeader(http.StatusOK)
+	})
+	for want, r := range map[string]Request{
+		"PATCH application/json {}":                   {http.MethodPatch, "/", "application/json", []byte("{}")},
+		"DELETE application/vnd.kubernetes.protobuf ": {Method: http.MethodDelete, Path: "/"},
+	} {
+		if a, err := p.Do(t.Context(), r); err != nil || string(a.Body) != want {
+			t.Errorf("%q, %v; want %q", a.Body, err, want)
+		}
+	}
+}
+
 func TestManyBytesInAllPassTheWindows(t *testing.T) {
 	_, p := api(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body) // what is missing shows

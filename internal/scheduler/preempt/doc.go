@@ -4,7 +4,8 @@
 // many as possible are put back, the most important first, those whose disruption budget would be broken before others. Of the candidates the one that breaks
 // fewest budgets wins, then the one with the lowest highest victim, the least sum of priorities, the fewest victims, the latest start. QoS plays no part.
 //
-// What came of a node is kept by Memory for the next Pod of the same shape, as long as nothing about the node changed.
+// What came of a node is kept by Memory for the next Pod of the same shape, as long as nothing about the node changed. Where the filters read of a node's Pods only what
+// they ask for together, Memory also keeps each node's Pods in order of importance, and a new shape is tried by adding up instead of asking every filter about every return.
 //
 // In: the Pod, the ruling's refusals, snapshot, judges, budgets. Out: Choice, with the node, its victims and a message in upstream's words.
 // Pure: carrying it out is scheduler/bind's.

@@ -65,6 +65,7 @@ type search struct {
 	*In
 	budgets  []budget
 	known    *known                        // tries that may still hold; nil: none are kept for this Pod
+	ledger   ledger                        // nil: nodes are tried by taking Pods away and asking the filters
 	promised map[int32][]framework.PodInfo // by row: Pods promised the node whose priority is not lower; read when Promised says which nodes these are
 }
 
@@ -78,7 +79,9 @@ func newSearch(in *In, budgets []budget) *search {
 			}
 		}
 	}
-	s.known = in.Tried.recall(in)
+	if s.known = in.Tried.recall(in); s.known != nil {
+		s.ledger = newLedger(in)
+	}
 	return s
 }
 
@@ -120,7 +123,11 @@ func (s *search) round(ctx context.Context, rows []int32) []*try {
 		stale = append(stale, i)
 	}
 	one := func(i int) { s.attempt(ctx, out[stale[i]]) }
-	if s.Each != nil && len(stale) > 1 {
+	if s.ledger != nil {
+		for _, i := range stale {
+			s.addUp(ctx, out[i], rows[i])
+		}
+	} else if s.Each != nil && len(stale) > 1 {
 		s.Each(len(stale), one)
 	} else {
 		for i := range stale {

@@ -28,6 +28,7 @@ type Memory struct {
 	budgets []*policy.PodDisruptionBudget // as of the last search, in order of name
 	edition int64                         // grows when they change
 	counts  Counts
+	rooms   rooms
 }
 
 // Counts tell how a Memory was used since it was made.
@@ -56,6 +57,7 @@ func (m *Memory) recall(in *In) *known {
 	}
 	if m.judges != in.Judges || m.layout != in.World.Layout() { // nodes came or went: rows mean other nodes now
 		m.judges, m.layout, m.shapes = in.Judges, in.World.Layout(), map[string]*known{}
+		m.rooms = rooms{of: make([]room, in.World.Len())}
 	}
 	m.read(in.Budgets)
 	m.turn++

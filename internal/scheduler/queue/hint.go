@@ -3,6 +3,7 @@ package queue
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-scheduler/framework"
 )
 
@@ -11,6 +12,9 @@ type Hint struct {
 	Plugin string
 	Event  framework.ClusterEvent
 	Fn     framework.QueueingHintFn
+
+	// Whom names the Pods that the event may concern of those the plugin keeps out; nil: it may concern any. Its gate is not asked about others.
+	Whom func(before, after any) []types.UID
 }
 
 // Event is something that happened in the cluster, with the object before and after; either may be nil.

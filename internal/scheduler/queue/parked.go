@@ -95,7 +95,7 @@ func (p *parked) everyone() []*Entry {
 }
 
 // touched lists by arrival the entries that an event may concern.
-func (q *Queue) touched(ev framework.ClusterEvent) []*Entry {
+func (q *Queue) touched(ev Event) []*Entry {
 	if len(q.parked.all) == 0 {
 		return nil
 	}
@@ -105,7 +105,15 @@ func (q *Queue) touched(ev framework.ClusterEvent) []*Entry {
 	var out []*Entry
 	seen := map[*Entry]bool{}
 	for k, entries := range q.parked.by {
-		if k.plugin != "" && !q.registered(k, ev) {
+		if k.plugin != "" && !q.registered(k, ev.ClusterEvent) {
+			continue
+		}
+		if whom := q.whom(k, ev.ClusterEvent); whom != nil {
+			for _, uid := range whom(ev.Old, ev.New) {
+				if e := q.parked.all[uid]; e != nil && e.Place == Gated && e.GatedBy == k.plugin {
+					out = append(out, e)
+				}
+			}
 			continue
 		}
 		for e := range entries {
@@ -120,6 +128,16 @@ func (q *Queue) touched(ev framework.ClusterEvent) []*Entry {
 
 func (q *Queue) registered(k key, ev framework.ClusterEvent) bool {
 	return slices.ContainsFunc(q.Hints[k.profile], func(h Hint) bool { return h.Plugin == k.plugin && covers(h.Event, ev) })
+}
+
+// whom is how a plugin tells which of the Pods that it keeps out an event may concern; nil when it does not.
+func (q *Queue) whom(k key, ev framework.ClusterEvent) func(before, after any) []types.UID {
+	for _, h := range q.Hints[k.profile] {
+		if h.Plugin == k.plugin && h.Whom != nil && covers(h.Event, ev) {
+			return h.Whom
+		}
+	}
+	return nil
 }
 
 func byArrival(list []*Entry) []*Entry {

@@ -260,7 +260,7 @@ func (q *Queue) Happened(ev Event, now time.Time) []Move {
 	}
 	q.flight.note(ev)
 	var moves []Move
-	for _, e := range q.touched(ev.ClusterEvent) {
+	for _, e := range q.touched(ev) {
 		if e.Place == Gated {
 			if !registered(e.gatingEvents, ev.ClusterEvent) {
 				continue

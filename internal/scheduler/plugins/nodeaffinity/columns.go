@@ -1,7 +1,6 @@
 package nodeaffinity
 
 import (
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,20 +10,21 @@ import (
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 var (
 	_ place.Indexed = (*Plugin)(nil)
+	_ place.Podless = (*Plugin)(nil)
 	_ place.Scaled  = (*Plugin)(nil)
 )
 
+// Podless: the node itself decides.
+func (*Plugin) Podless() {}
+
 // Shape is selector and node affinity. Pods that name nodes by field are not shared: each names another.
 func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
-	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
-		to = place.AppendString(to, key)
-		to = place.AppendString(to, p.Spec.NodeSelector[key])
-	}
-	to = append(to, 0xff)
+	to = append(snapshot.AppendLabels(to, p.Spec.NodeSelector), 0xff)
 	if want := terms(p); want != nil {
 		to = place.AppendInt(append(to, 1), int64(len(want.NodeSelectorTerms)))
 		for i := range want.NodeSelectorTerms {

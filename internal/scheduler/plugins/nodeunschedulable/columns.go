@@ -8,7 +8,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 )
 
-var _ place.Indexed = (*Plugin)(nil)
+var (
+	_ place.Indexed = (*Plugin)(nil)
+	_ place.Podless = (*Plugin)(nil)
+)
+
+// Podless: the node itself decides.
+func (*Plugin) Podless() {}
 
 // Shape is whether the Pod tolerates cordoned nodes.
 func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {

@@ -11,8 +11,12 @@ import (
 
 var (
 	_ place.Indexed = (*Plugin)(nil)
+	_ place.Podless = (*Plugin)(nil)
 	_ place.Scaled  = (*Plugin)(nil)
 )
+
+// Podless: the node itself decides.
+func (*Plugin) Podless() {}
 
 // Shape is the tolerations.
 func (*Plugin) Shape(to []byte, p *v1.Pod) ([]byte, bool) {
