@@ -32,6 +32,16 @@ func onEach(t *testing.T, play func(t *testing.T, cfg *rest.Config)) {
 // gantryUp starts the built Gantry with real containers, or skips.
 func gantryUp(t *testing.T) *rest.Config {
 	t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", upInstance(t).Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// upInstance is gantryUp's instance.
+func upInstance(t *testing.T) *instance.Instance {
+	t.Helper()
 	dir := binDir(t)
 	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil || os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("runs real containers: needs root and `make build`")
@@ -60,11 +70,7 @@ func gantryUp(t *testing.T) *rest.Config {
 	if err := i.WaitAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(i.Dir, "kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return i
 }
 
 // until asks again and again, for a minute at most.
