@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain"
 	rulings "github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
 // surroundings reads the world that Pods are placed in; nil when the asker may not see all of it, for then no ruling can be trusted.
@@ -54,6 +56,7 @@ func surroundings(ctx context.Context, client kubernetes.Interface) *explain.Clu
 
 // readGroups reads the PodGroups around a Pod that is a member of one, as far as they are served and the asker may see them.
 func readGroups(ctx context.Context, client kubernetes.Interface, in *explain.In) {
+	readLabelled(ctx, client, in)
 	if in.Pod.Spec.SchedulingGroup == nil || in.Cluster == nil {
 		return
 	}
@@ -64,5 +67,19 @@ func readGroups(ctx context.Context, client kubernetes.Interface, in *explain.In
 	in.Cluster.Groups.Read = true
 	for i := range groups.Items {
 		in.Cluster.Groups.List = append(in.Cluster.Groups.List, &groups.Items[i])
+	}
+}
+
+// readLabelled reads the PodGroup of scheduling.x-k8s.io that the Pod's label names.
+func readLabelled(ctx context.Context, client kubernetes.Interface, in *explain.In) {
+	name := coscheduling.Of(in.Pod)
+	if name == "" || in.Cluster == nil {
+		return
+	}
+	r := coscheduling.PodGroups
+	raw, err := client.CoreV1().RESTClient().Get().AbsPath("apis", r.Group, r.Version, "namespaces", in.Ref.Namespace, r.Resource, name).DoRaw(ctx)
+	var g coscheduling.Group
+	if err == nil && json.Unmarshal(raw, &g) == nil {
+		in.Cluster.Groups.Labelled = &g
 	}
 }

@@ -27,7 +27,7 @@ func gang(in In) *Answer {
 	}
 	group := coscheduling.Of(in.Pod)
 	a := &Answer{State: "Pending", Since: since}
-	if strings.Contains(word, coscheduling.NoGroup) {
+	if strings.Contains(word, coscheduling.NoGroup) && in.Cluster.Groups.Labelled == nil { // else it has been made since, and the Pod is tried again
 		a.Cause = fmt.Sprintf("The Pod's label %s names the PodGroup %s, which does not exist in namespace %s: Coscheduling turns the Pod away at Permit.", coscheduling.Label, group, in.Pod.Namespace)
 		a.Fixes = []Fix{do("make the PodGroup "+group+", or take the label off the Pod's manifest", fmt.Sprintf("kubectl -n %s label pod %s %s-", in.Pod.Namespace, in.Pod.Name, coscheduling.Label))}
 		return a
@@ -62,8 +62,11 @@ func groupWord(in In) (string, time.Time, bool) {
 	return "", time.Time{}, false
 }
 
-// minimum is minMember, as Coscheduling named it.
+// minimum is minMember, as the group says, or as Coscheduling named it.
 func minimum(in In) (int, bool) {
+	if g := in.Cluster.Groups.Labelled; g != nil {
+		return int(g.Spec.MinMember), true
+	}
 	for _, e := range slices.Backward(in.Entries) {
 		text := ""
 		switch f := e.Fact.(type) {

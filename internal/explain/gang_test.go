@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
 // gangWorld has 1500m free on node-1 and 2500m on node-2, and members that ask for 1500m each.
@@ -59,6 +60,15 @@ func TestWhyAMemberWaitsForItsGroup(t *testing.T) {
 	answers(t, Why(in), want, not)
 	in.Pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
 	answers(t, Why(in), nil, []string{"has a place"})
+}
+
+// The scheduler saw the Pods before their group: what it said then is no answer once the group is there.
+func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
+	in := gangWorld(t, 3)
+	in.fact(time.Second, "scheduler", journal.BindFailed{Point: "Permit", Plugin: "Coscheduling", Error: "PodGroup not found"})
+	answers(t, Why(in), []string{"which does not exist in namespace shop"}, nil)
+	in.Cluster.Groups.Labelled = &coscheduling.Group{Spec: coscheduling.Spec{MinMember: 3}}
+	answers(t, Why(in), []string{"for its group train, which needs 3 members at once: only 2 can be placed", "is 500m short of cpu (1000m free of 4000m, 1500m wanted)", "remove pod shop/svc-b"}, []string{"does not exist"})
 }
 
 func TestWhyAGroupIsIncomplete(t *testing.T) {

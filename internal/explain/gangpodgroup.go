@@ -9,6 +9,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
@@ -107,10 +108,11 @@ func lowerMinCount(in In, group string, to int) Fix {
 		fmt.Sprintf(`kubectl -n %s patch podgroups.scheduling.k8s.io %s --type=merge -p '{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}'`, in.Pod.Namespace, group, to))
 }
 
-// Groups are the PodGroups of scheduling.k8s.io/v1beta1 in the Pod's namespace.
+// Groups are the PodGroups of scheduling.k8s.io/v1beta1 in the Pod's namespace, and the one of scheduling.x-k8s.io that its label names.
 type Groups struct {
-	Read bool // they were read: a group that is not here does not exist
-	List []*schedulingv1beta1.PodGroup
+	Read     bool // they were read: a group that is not here does not exist
+	List     []*schedulingv1beta1.PodGroup
+	Labelled *coscheduling.Group // nil: there is none, or the asker may not see it
 }
 
 func (g Groups) find(namespace, name string) *schedulingv1beta1.PodGroup {

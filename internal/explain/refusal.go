@@ -7,12 +7,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/pod"
 )
 
 func amount(name string, n int64) string { return whatif.Amount(name, n) }
@@ -54,7 +51,7 @@ func noNode(refusals []journal.NodeRefusal, in In) string {
 		}
 		out = append(out, fmt.Sprintf("%d nodes: %s (%s).", len(g), key, names))
 	}
-	return strings.Join(out, " ")
+	return strings.Join(out, " ") + abroad(refusals, in)
 }
 
 // phrase is one node's refusal with its numbers.
@@ -164,21 +161,17 @@ func openDomains(refusals []journal.NodeRefusal, in In) string {
 	if in.Cluster == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
 		return ""
 	}
+	world := in.what().World
 	var out []string
 	for _, c := range in.Pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
 		}
-		counts := spreadCounts(in, c)
-		if len(counts) < 2 {
+		counts := whatif.Domains(in.Pod, c, world)
+		if len(counts) == 0 || len(counts) == 1 && c.MinDomains == nil {
 			continue
 		}
-		least := -1
-		for _, n := range counts {
-			if least < 0 || n < least {
-				least = n
-			}
-		}
+		least := whatif.Least(c, counts)
 		var standing, open []string
 		for _, d := range slices.Sorted(maps.Keys(counts)) {
 			standing = append(standing, fmt.Sprintf("%s %d", d, counts[d]))
@@ -189,8 +182,16 @@ func openDomains(refusals []journal.NodeRefusal, in In) string {
 		if len(open) == len(counts) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("The spread over %s (maxSkew %d, matching Pods now: %s; one more elsewhere would be a skew of %d) leaves only %s.",
-			c.TopologyKey, c.MaxSkew, strings.Join(standing, ", "), counts[worst(counts)]+1-least, strings.Join(open, ", ")))
+		few := ""
+		if c.MinDomains != nil && len(counts) < int(*c.MinDomains) {
+			few = fmt.Sprintf("minDomains %d, but there are only %d, so the skew is counted from 0; ", *c.MinDomains, len(counts))
+		}
+		left := "leaves only " + strings.Join(open, ", ")
+		if len(open) == 0 {
+			left = "leaves none of them"
+		}
+		out = append(out, fmt.Sprintf("The spread over %s (maxSkew %d, %smatching Pods now: %s; one more elsewhere would be a skew of %d) %s.",
+			c.TopologyKey, c.MaxSkew, few, strings.Join(standing, ", "), counts[worst(counts)]+1-least, left))
 	}
 	return strings.Join(out, " ")
 }
@@ -205,24 +206,14 @@ func worst(counts map[string]int) string {
 	return best
 }
 
-// spreadCounts counts the Pods that a spread rule speaks of by domain, for nodes that have all labels.
-func spreadCounts(in In, c corev1.TopologySpreadConstraint) map[string]int {
-	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-	if err != nil {
-		return nil
+// abroad tells of Pods that a required Pod affinity wants and that are where it does not look.
+func abroad(refusals []journal.NodeRefusal, in In) string {
+	if in.Cluster == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
+		return ""
 	}
-	counts, domain := map[string]int{}, map[string]string{} // Pods by domain; domains by node
-	for _, n := range in.Cluster.Nodes {
-		if d, ok := n.Labels[c.TopologyKey]; ok {
-			domain[n.Name] = d
-			counts[d] += 0
-		}
+	var out []string
+	for _, a := range whatif.Strangers(in.Pod, in.Cluster.Pods) {
+		out = append(out, fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in namespace %s (%s).", a.Selector, strings.Join(a.Looks, ", "), strings.Join(a.Has, ", "), strings.Join(a.Pods, ", ")))
 	}
-	for _, p := range in.Cluster.Pods {
-		d, ok := domain[p.Spec.NodeName]
-		if ok && p.Namespace == in.Pod.Namespace && p.DeletionTimestamp == nil && !pod.IsTerminal(p) && selector.Matches(labels.Set(p.Labels)) {
-			counts[d]++
-		}
-	}
-	return counts
+	return strings.Join(out, "")
 }

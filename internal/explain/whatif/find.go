@@ -95,6 +95,9 @@ func Find(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) {
 		return nil, nil
 	}
 	refusals := first.Refusals(first.Nodes())
+	if len(refusals) == 0 && first.Rejectors.Has("NodeAffinity") {
+		refusals = unnamed(in)
+	}
 	for _, node := range nearest(refusals, targets) {
 		s.mend(begin, refusals, node)
 	}

@@ -100,6 +100,33 @@ func TestFindTheSmallestChanges(t *testing.T) {
 		{"tainted and short: two changes together", asking("p", "6", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)}, nil, []string{"tolerate team=a:NoSchedule, and lower the cpu request of container app by 2000m to 4000m"}, false},
 		{"a label is missing", asking("p", "1", "1Gi", ssd), []*v1.Node{node("a", "4", "8Gi")}, nil, []string{"label node a disk=ssd", "drop disk=ssd from nodeSelector"}, false},
 		{"a host port is taken", asking("p", "1", "1Gi", port), []*v1.Node{node("a", "4", "8Gi")}, []*v1.Pod{asking("x", "1", "1Gi", on("a"), port)}, []string{"remove pod x", "give up the host port"}, false},
+		{"a number too small", asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), []*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil,
+			[]string{"in the required node affinity, make disk Gt 500 disk Gt 249", "in the required node affinity, make disk Gt 500 disk Gt 99"}, false},
+		{"a value that is not listed", asking("p", "1", "1Gi", requires("pool", v1.NodeSelectorOpIn, "x")), []*v1.Node{node("a", "4", "8Gi", tagged("pool", "y"))}, nil,
+			[]string{"in the required node affinity, accept pool=y too", "label node a pool=x"}, false},
+		{"a value that is ruled out", asking("p", "1", "1Gi", requires("pool", v1.NodeSelectorOpNotIn, "x", "y")), []*v1.Node{node("a", "4", "8Gi", tagged("pool", "y"))}, nil,
+			[]string{"in the required node affinity, no longer rule out pool=y"}, false},
+		{"a node of that name is not there", asking("p", "1", "1Gi", func(p *v1.Pod) {
+			requires("metadata.name", v1.NodeSelectorOpIn, "gone")(p)
+			t := &requiredTerms(p)[0]
+			t.MatchFields, t.MatchExpressions = t.MatchExpressions, nil
+		}), []*v1.Node{node("a", "4", "8Gi"), node("b", "500m", "8Gi")}, nil, []string{"in the required node affinity, name a instead of gone", "drop the required node affinity"}, false},
+		{"fewer domains than wanted", asking("p", "1", "1Gi", spread(1, 3)), []*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "2"))},
+			[]*v1.Pod{asking("x", "1", "1Gi", web, on("a")), asking("y", "1", "1Gi", web, on("b"))},
+			[]string{"lower minDomains of the spread over zone from 3 to 2", "raise maxSkew of the spread over zone from 1 to 2"}, false},
+		{"a skew of three too many", asking("p", "1", "1Gi", spread(1, 0)), []*v1.Node{node("a", "1", "8Gi", tagged("zone", "1")), node("b", "8", "8Gi", tagged("zone", "2"))},
+			[]*v1.Pod{asking("f", "1", "1Gi", on("a")), asking("x", "1", "1Gi", web, on("b")), asking("y", "1", "1Gi", web, on("b")), asking("z", "1", "1Gi", web, on("b"))},
+			[]string{"raise maxSkew of the spread over zone from 1 to 4", "remove pod f"}, false},
+		{"a rival next door, in another namespace", asking("p", "1", "1Gi", avoids("zone", "db", "other")), []*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "1"))},
+			[]*v1.Pod{asking("x", "1", "1Gi", on("a"), func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })}, []string{"remove pod other/x (1000m cpu, 1Gi memory) from a"}, false},
+		{"a neighbour in another namespace", asking("p", "1", "1Gi", joins("zone", "db")), []*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))},
+			[]*v1.Pod{asking("x", "1", "1Gi", on("a"), func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })},
+			[]string{"let the Pod affinity to app=db look in namespace other too (namespaces: [default, other])"}, false},
+		{"more cards than any node has", asking("p", "1", "1Gi", cards("4")), []*v1.Node{node("a", "4", "8Gi", func(n *v1.Node) { n.Status.Allocatable["example.com/card"] = resource.MustParse("2") })}, nil,
+			[]string{"lower the example.com/card request of container app by 2 to 2"}, false},
+		{"the Pod as a whole", asking("p", "1", "1Gi", func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("6")}}
+		}), []*v1.Node{node("a", "4", "8Gi")}, nil, []string{"lower the cpu request of the Pod by 2000m to 4000m"}, false},
 		{"it fits", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi")}, nil, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,6 +144,64 @@ func TestFindTheSmallestChanges(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func tagged(key, value string) func(*v1.Node) {
+	return func(n *v1.Node) { n.Labels[key] = value }
+}
+
+func web(p *v1.Pod) { p.Labels = map[string]string{"app": "web"} }
+
+func requires(key string, operator v1.NodeSelectorOperator, values ...string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}}}}}
+	}
+}
+
+// spread is a hard rule over zones for Pods app=web; 0 domains are none wanted.
+func spread(skew, domains int32) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		web(p)
+		c := v1.TopologySpreadConstraint{MaxSkew: skew, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}
+		if domains > 0 {
+			c.MinDomains = &domains
+		}
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{c}
+	}
+}
+
+func term(key, app string, namespaces ...string) []v1.PodAffinityTerm {
+	return []v1.PodAffinityTerm{{TopologyKey: key, Namespaces: namespaces, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+}
+
+func avoids(key, app string, namespaces ...string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(key, app, namespaces...)}}
+	}
+}
+
+func joins(key, app string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(key, app)}}
+	}
+}
+
+func cards(n string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		q := resource.MustParse(n)
+		p.Spec.Containers[0].Resources.Requests["example.com/card"] = q
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"example.com/card": q}
+	}
+}
+
+// Of two nodes that miss a bound the nearer comes first.
+func TestABoundIsMovedNoFartherThanItMust(t *testing.T) {
+	world := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")), node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
+	found, _ := Find(context.Background(), In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), World: world, Judges: judges(t)})
+	if len(found) == 0 || !strings.Contains(found[0].Say, "disk Gt 249") {
+		t.Errorf("found %v", found)
 	}
 }
 

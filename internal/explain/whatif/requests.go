@@ -80,11 +80,17 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 		if part == nil {
 			return nil, false
 		}
-		had := figure(name, part)
+		had := figure(name, part.Requests)
 		to := max(had-(total-target), 0)
-		part[name] = quantity(string(name), to)
+		part.Requests[name] = quantity(string(name), to)
+		if _, limited := part.Limits[name]; limited && asMuchAsItMay(name) {
+			part.Limits[name] = quantity(string(name), to)
+		}
 		if figure(name, pod.Requests(p)) == total {
 			return nil, false // somebody else decides: overhead, or the Pod's own level
+		}
+		if part == p.Spec.Resources && to < inContainers(p, name) {
+			return nil, false // the Pod as a whole may not ask for less than its containers
 		}
 		exact := Amount(string(name), to)
 		if q := quantity(string(name), to); name != v1.ResourceCPU {
@@ -95,11 +101,23 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 	return nil, false
 }
 
+// asMuchAsItMay tells resources whose request must be their limit: all but those that may be overcommitted.
+func asMuchAsItMay(name v1.ResourceName) bool {
+	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
+}
+
+// inContainers is what the containers ask for without the Pod's own level.
+func inContainers(p *v1.Pod, name v1.ResourceName) int64 {
+	alone := *p
+	alone.Spec.Resources, alone.Spec.Overhead = nil, nil
+	return figure(name, pod.Requests(&alone))
+}
+
 // decisive finds the requests that make the Pod's total: the Pod's own level, the init container that alone exceeds the others, or the largest container.
-func decisive(p *v1.Pod, name v1.ResourceName) (v1.ResourceList, string) {
+func decisive(p *v1.Pod, name v1.ResourceName) (*v1.ResourceRequirements, string) {
 	if p.Spec.Resources != nil {
 		if _, ok := p.Spec.Resources.Requests[name]; ok {
-			return p.Spec.Resources.Requests, "the Pod"
+			return p.Spec.Resources, "the Pod"
 		}
 	}
 	total := figure(name, pod.Requests(p))
@@ -111,14 +129,14 @@ func decisive(p *v1.Pod, name v1.ResourceName) (v1.ResourceList, string) {
 		without := p.DeepCopy()
 		without.Spec.InitContainers[i].Resources.Requests[name] = quantity(string(name), 0)
 		if figure(name, pod.Requests(without)) < total {
-			return c.Resources.Requests, "init container " + c.Name
+			return &c.Resources, "init container " + c.Name
 		}
 	}
-	var best v1.ResourceList
+	var best *v1.ResourceRequirements
 	what, most := "", int64(0)
 	look := func(c *v1.Container, kind string) {
 		if n := figure(name, c.Resources.Requests); n > most {
-			best, what, most = c.Resources.Requests, kind+c.Name, n
+			best, what, most = &c.Resources, kind+c.Name, n
 		}
 	}
 	for i := range p.Spec.Containers {
@@ -233,8 +251,11 @@ func together(n framework.NodeInfo, short []journal.Short) []*v1.Pod {
 
 func without(node string, pods ...*v1.Pod) change {
 	c := change{kind: "pod", cost: 2 * float64(len(pods))}
-	var names []string
+	var names, nodes []string
 	for _, p := range pods {
+		if n := cmp.Or(p.Spec.NodeName, node); !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
 		name := p.Name
 		if p.Namespace != "default" {
 			name = p.Namespace + "/" + p.Name
@@ -246,11 +267,11 @@ func without(node string, pods ...*v1.Pod) change {
 			c.cost += 0.5
 		}
 	}
-	c.say = fmt.Sprintf("remove pod %s from %s", strings.Join(names, " and "), node)
+	c.say = fmt.Sprintf("remove pod %s from %s", strings.Join(names, " and "), strings.Join(nodes, " and "))
 	c.world = func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 		var err error
 		for _, p := range pods {
-			if w, err = w.WithoutPod(p, node); err != nil {
+			if w, err = w.WithoutPod(p, cmp.Or(p.Spec.NodeName, node)); err != nil {
 				return nil, err
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
@@ -21,10 +19,10 @@ var repairs = map[string][]func(state, journal.NodeRefusal) []change{
 	"NodeResourcesFit":  {lowerRequests, freePods, roomForPods, otherResource},
 	"NodeUnschedulable": {uncordon},
 	"TaintToleration":   {tolerate, untaint},
-	"NodeAffinity":      {labelForAffinity, dropAffinity},
+	"NodeAffinity":      {loosenAffinity, labelForAffinity, dropAffinity},
 	"NodePorts":         {freePort},
-	"PodTopologySpread": {labelForSpread, widenSpread, honorTaints, softenSpread},
-	"InterPodAffinity":  {dropPodAffinity, removeRival},
+	"PodTopologySpread": {labelForSpread, widenSpread, lowerDomains, honorTaints, softenSpread},
+	"InterPodAffinity":  {reachNamespaces, dropPodAffinity, removeRival},
 	"DynamicResources":  {freeDevices},
 
 	"VolumeRestrictions": {freeClaim},
@@ -303,33 +301,4 @@ func dropPodAffinity(st state, _ journal.NodeRefusal) []change {
 		}})
 	}
 	return out
-}
-
-// removeRival takes one Pod off the node that this Pod's anti-affinity, or whose own, keeps them apart.
-func removeRival(st state, r journal.NodeRefusal) []change {
-	n := st.world.Node(r.Node)
-	if n == nil {
-		return nil
-	}
-	var rivals []*v1.Pod
-	for _, info := range n.GetPods() {
-		if apart(st.pod, info.GetPod()) || apart(info.GetPod(), st.pod) {
-			rivals = append(rivals, info.GetPod())
-		}
-	}
-	if len(rivals) == 0 || len(rivals) > 3 {
-		return nil
-	}
-	return []change{without(r.Node, rivals...)}
-}
-
-// apart tells whether a term of p's required anti-affinity speaks of q by labels; namespaces other than p's are not followed.
-func apart(p, q *v1.Pod) bool {
-	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil || p.Namespace != q.Namespace {
-		return false
-	}
-	return slices.ContainsFunc(p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t v1.PodAffinityTerm) bool {
-		s, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
-		return err == nil && s.Matches(labels.Set(q.Labels))
-	})
 }

@@ -6,8 +6,13 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
 // OldName is the name of former times of a label that says the same; empty when it had none.
@@ -80,10 +85,99 @@ func eachSpread(st state, make func(i int, c v1.TopologySpreadConstraint) (chang
 	return out
 }
 
-func widenSpread(st state, _ journal.NodeRefusal) []change {
+// Domains counts by domain the Pods that a spread rule of a Pod speaks of, as the rule counts: nodes that lack a key of any rule, that the Pod's node affinity leaves
+// out (unless nodeAffinityPolicy is Ignore) or whose taints it does not tolerate (where nodeTaintsPolicy is Honor) are no part of it.
+func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, world *snapshot.Snapshot) map[string]int {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return nil
+	}
+	var same []string // values of the Pod's own that others share, who are counted
+	for _, k := range c.MatchLabelKeys {
+		if _, ok := p.Labels[k]; ok {
+			same = append(same, k)
+		}
+	}
+	counts := map[string]int{}
+	for _, n := range world.All() {
+		if !counted(p, c, n.Node()) {
+			continue
+		}
+		d := n.Node().Labels[c.TopologyKey]
+		counts[d] += 0
+		for _, info := range n.GetPods() {
+			other := info.GetPod()
+			differs := func(k string) bool { return other.Labels[k] != p.Labels[k] }
+			if other.Namespace == p.Namespace && other.DeletionTimestamp == nil && !pod.IsTerminal(other) && selector.Matches(labels.Set(other.Labels)) && !slices.ContainsFunc(same, differs) {
+				counts[d]++
+			}
+		}
+	}
+	return counts
+}
+
+// counted tells whether a node is part of what a spread rule counts.
+func counted(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool {
+	for _, other := range p.Spec.TopologySpreadConstraints {
+		if _, ok := n.Labels[other.TopologyKey]; !ok && other.WhenUnsatisfiable == c.WhenUnsatisfiable {
+			return false
+		}
+	}
+	if c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor {
+		if ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err != nil || !ok {
+			return false
+		}
+	}
+	return c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != v1.NodeInclusionPolicyHonor || len(untolerated(p, n)) == 0
+}
+
+// Least is the count that the skew is measured from: the smallest, and 0 while there are fewer domains than the rule insists on.
+func Least(c v1.TopologySpreadConstraint, counts map[string]int) int {
+	least := -1
+	for _, n := range counts {
+		if least < 0 || n < least {
+			least = n
+		}
+	}
+	if c.MinDomains != nil && len(counts) < int(*c.MinDomains) {
+		least = 0
+	}
+	return max(least, 0)
+}
+
+// widenSpread allows the skew that the Pod would make on the node.
+func widenSpread(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	if n == nil {
+		return nil
+	}
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
-		to := c.MaxSkew + 1
-		return change{kind: "skew", say: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d", c.TopologyKey, c.MaxSkew, to), cost: 1.5, pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MaxSkew = to }}, true
+		d, ok := n.Node().Labels[c.TopologyKey]
+		if !ok {
+			return change{}, false
+		}
+		counts := Domains(st.pod, c, st.world)
+		to := int32(counts[d] - Least(c, counts))
+		if s, err := metav1.LabelSelectorAsSelector(c.LabelSelector); err == nil && s.Matches(labels.Set(st.pod.Labels)) {
+			to++
+		}
+		if to <= c.MaxSkew {
+			return change{}, false
+		}
+		return change{kind: "skew", say: fmt.Sprintf("raise maxSkew of the spread over %s from %d to %d", c.TopologyKey, c.MaxSkew, to), cost: 1.4 + 0.1*float64(to-c.MaxSkew),
+			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MaxSkew = to }}, true
+	})
+}
+
+// lowerDomains insists on no more domains than there are.
+func lowerDomains(st state, _ journal.NodeRefusal) []change {
+	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
+		have := int32(len(Domains(st.pod, c, st.world)))
+		if c.MinDomains == nil || *c.MinDomains <= have || have == 0 {
+			return change{}, false
+		}
+		return change{kind: "domains", say: fmt.Sprintf("lower minDomains of the spread over %s from %d to %d", c.TopologyKey, *c.MinDomains, have), cost: 1.3,
+			pod: func(p *v1.Pod) { p.Spec.TopologySpreadConstraints[i].MinDomains = &have }}, true
 	})
 }
 

@@ -1,0 +1,120 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// mostRivals is how many Pods a remedy takes away for the sake of anti-affinity.
+const mostRivals = 3
+
+// removeRival takes those Pods out of the node's domains that this Pod's anti-affinity, or whose own, keeps apart.
+func removeRival(st state, r journal.NodeRefusal) []change {
+	n := st.world.Node(r.Node)
+	own, err := snapshot.NewPodInfo(st.pod)
+	if n == nil || err != nil {
+		return nil
+	}
+	var rivals []*v1.Pod
+	for _, other := range st.world.All() {
+		for _, info := range other.GetPods() {
+			if apart(own, info.GetPod(), n, other) || apart(info, st.pod, n, other) {
+				rivals = append(rivals, info.GetPod())
+			}
+		}
+	}
+	if len(rivals) == 0 || len(rivals) > mostRivals {
+		return nil
+	}
+	return []change{without(r.Node, rivals...)}
+}
+
+// apart tells whether a term of p's required anti-affinity speaks of q, and both nodes are in one domain of it. Labels of namespaces are not known here: a term that
+// selects namespaces may mean any, and the plugins have the last word.
+func apart(p framework.PodInfo, q *v1.Pod, a, b framework.NodeInfo) bool {
+	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(), func(t framework.AffinityTerm) bool {
+		x, has := a.Node().Labels[t.TopologyKey]
+		y, other := b.Node().Labels[t.TopologyKey]
+		selects := false
+		if t.NamespaceSelector != nil {
+			_, selects = t.NamespaceSelector.Requirements()
+		}
+		return has && other && x == y && (selects || t.Namespaces.Has(q.Namespace)) && t.Selector.Matches(labels.Set(q.Labels))
+	})
+}
+
+// Abroad are namespaces where Pods are that a required Pod affinity wants, and where it does not look.
+type Abroad struct {
+	Term       int // of the required terms
+	Selector   string
+	Looks, Has []string // namespaces
+	Pods       []string // the first few of those there, with their namespaces
+}
+
+// Strangers finds such namespaces for the terms that select no namespaces by labels.
+func Strangers(p *v1.Pod, pods []*v1.Pod) []Abroad {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAffinity == nil {
+		return nil
+	}
+	var out []Abroad
+	for i, t := range p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		s, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		if err != nil || t.LabelSelector == nil || t.NamespaceSelector != nil {
+			continue
+		}
+		a := Abroad{Term: i, Selector: metav1.FormatLabelSelector(t.LabelSelector), Looks: t.Namespaces}
+		if len(a.Looks) == 0 {
+			a.Looks = []string{p.Namespace}
+		}
+		found := false
+		for _, other := range pods {
+			switch {
+			case other.Spec.NodeName == "" || !s.Matches(labels.Set(other.Labels)):
+			case slices.Contains(a.Looks, other.Namespace):
+				found = true
+			default:
+				if !slices.Contains(a.Has, other.Namespace) {
+					a.Has = append(a.Has, other.Namespace)
+				}
+				if len(a.Pods) < mostRivals {
+					a.Pods = append(a.Pods, other.Namespace+"/"+other.Name)
+				}
+			}
+		}
+		if !found && len(a.Has) > 0 {
+			slices.Sort(a.Has)
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// reachNamespaces lets a Pod affinity look where the Pods are that it wants.
+func reachNamespaces(st state, _ journal.NodeRefusal) []change {
+	var pods []*v1.Pod
+	for _, n := range st.world.All() {
+		for _, info := range n.GetPods() {
+			pods = append(pods, info.GetPod())
+		}
+	}
+	var out []change
+	for _, a := range Strangers(st.pod, pods) {
+		for _, ns := range a.Has {
+			out = append(out, change{kind: "affinity", say: fmt.Sprintf("let the Pod affinity to %s look in namespace %s too (namespaces: [%s])", a.Selector, ns, strings.Join(append(slices.Clone(a.Looks), ns), ", ")), cost: 1,
+				pod: func(p *v1.Pod) {
+					t := &p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[a.Term]
+					t.Namespaces = append(slices.Clone(a.Looks), ns)
+				}})
+		}
+	}
+	return out
+}
