@@ -13,6 +13,7 @@ import (
 type left struct {
 	pod    *v1.Pod
 	source string // what it came from; empty: the runtime has nothing of it, but may have been asked for its sandbox
+	since  time.Time
 }
 
 func nameOf(pod *v1.Pod) types.NamespacedName {
@@ -20,12 +21,12 @@ func nameOf(pod *v1.Pod) types.NamespacedName {
 }
 
 // Left says that the runtime has something of a Pod that came from this source. Nobody else is given its name until that is gone.
-func (p *Pool) Left(pod *v1.Pod, source string) { p.keep(left{pod, source}) }
+func (p *Pool) Left(pod *v1.Pod, source string) { p.keep(left{pod: pod, source: source}) }
 
 // MayCome says that an earlier kubelet worked for this Pod, and may have died while the runtime made its sandbox. Nobody else is given its name until that would
 // have been seen.
 func (p *Pool) MayCome(pod *v1.Pod) {
-	p.keep(left{pod: pod})
+	p.keep(left{pod: pod, since: time.Now()})
 	time.AfterFunc(podplan.Settling, func() { p.giveUp(pod.UID) })
 }
 

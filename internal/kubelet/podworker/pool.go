@@ -77,6 +77,9 @@ func (p *Pool) Tell(n Wish) {
 func (p *Pool) begin(n Wish) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
+	if l, was := p.left[w.uid]; was && l.source == "" {
+		w.life.facts.Doubt = podplan.Doubt{GivenUp: l.since} // its sandbox may come even if its end is all that is wished
+	}
 	delete(p.left, w.uid)
 	if _, held := p.names[w.name]; !held && n.End != nil {
 		p.names[w.name] = w.uid // it is not admitted any more, but is there
