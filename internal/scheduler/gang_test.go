@@ -68,14 +68,10 @@ func member(p *v1.Pod) {
 
 func (c *cluster) parked(name string) {
 	c.t.Helper()
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		for _, f := range c.notes.of(name) {
-			if w, ok := f.(journal.Waiting); ok && strings.Contains(w.For, "Coscheduling") {
-				return
-			}
-		}
-	}
-	c.t.Fatalf("Pod %s never waited at Permit: %v", name, c.notes.of(name))
+	c.tells(name, "waits at Permit", func(f journal.Fact) bool {
+		w, ok := f.(journal.Waiting)
+		return ok && strings.Contains(w.For, "Coscheduling")
+	})
 }
 
 // row: SCH-21, SCH-22, SCH-23
@@ -123,6 +119,33 @@ func TestAGangWithRoomForTwoIsNotBound(t *testing.T) {
 	if len(c.bindings) > 0 {
 		t.Errorf("bound %v", c.bindings)
 	}
+}
+
+// Members are tried in the order of their names once the last of them is there, however they came; until then an arrival that does not complete the group wakes nobody.
+//
+// row: SCH-22
+func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
+	c := gang(t, twoProfiles, "2", map[string]any{"minMember": int64(3)})
+	tooFew := func(p *v1.Pod) bool {
+		return waits(p) && strings.Contains(scheduled(p).Message, "cannot find enough sibling pods")
+	}
+	c.create(aPod("train-1", "1", member))
+	c.await("train-1", "refused for its siblings", tooFew)
+	c.create(aPod("train-2", "1", member))
+	c.await("train-2", "refused for its siblings", tooFew)
+	attempts := 0
+	for _, f := range c.notes.of("train-1") {
+		if _, ok := f.(journal.Ruled); ok {
+			attempts++
+		}
+	}
+	if attempts != 1 {
+		t.Errorf("train-1 was tried %d times before its group was complete", attempts)
+	}
+	c.create(aPod("train-0", "1", member))
+	c.parked("train-0")
+	c.parked("train-1")
+	c.await("train-2", "refused for want of room", func(p *v1.Pod) bool { return waits(p) && strings.Contains(scheduled(p).Message, "1 Insufficient cpu") })
 }
 
 func TestAGangIsRejectedForItsMemberThatFitsNowhere(t *testing.T) {

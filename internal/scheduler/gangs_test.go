@@ -61,31 +61,38 @@ func withGangs(t *testing.T, change func(*Options), objects ...runtime.Object) *
 // told waits for the condition of a PodGroup.
 func (c *cluster) told(group string, status metav1.ConditionStatus, reason, message string) {
 	c.t.Helper()
-	var last *metav1.Condition
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		g, err := c.SchedulingV1beta1().PodGroups("default").Get(c.t.Context(), group, metav1.GetOptions{})
+	groups := c.SchedulingV1beta1().PodGroups("default")
+	w, err := groups.Watch(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer w.Stop()
+	limit := time.NewTimer(8 * time.Second)
+	defer limit.Stop()
+	for {
+		g, err := groups.Get(c.t.Context(), group, metav1.GetOptions{})
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		last = meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+		last := meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
 		if last != nil && last.Status == status && last.Reason == reason && last.Message == message && last.ObservedGeneration == 1 {
 			return
 		}
+		select {
+		case <-w.ResultChan():
+		case <-limit.C:
+			c.t.Fatalf("PodGroup %s says %+v, want %s %s %q", group, last, status, reason, message)
+		}
 	}
-	c.t.Fatalf("PodGroup %s says %+v, want %s %s %q", group, last, status, reason, message)
 }
 
 // gated waits until the scheduler has put a Pod behind the gate of GangScheduling.
 func (c *cluster) gated(name string) {
 	c.t.Helper()
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		for _, f := range c.notes.of(name) {
-			if q, ok := f.(journal.Queued); ok && q.Queue == "gated" && q.By == gangscheduling.Name {
-				return
-			}
-		}
-	}
-	c.t.Fatalf("Pod %s was never gated: %v", name, c.notes.of(name))
+	c.tells(name, "is gated", func(f journal.Fact) bool {
+		q, ok := f.(journal.Queued)
+		return ok && q.Queue == "gated" && q.By == gangscheduling.Name
+	})
 }
 
 func (c *cluster) bindingsMade() int {
@@ -159,13 +166,7 @@ func TestALowerMinCountLetsAGangGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.told("train", metav1.ConditionTrue, "Scheduled", "")
-	bound := 0
-	for end := time.Now().Add(8 * time.Second); bound < 2 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		bound = c.bindingsMade()
-	}
-	if bound != 2 {
-		t.Errorf("%d Pods bound, want 2", bound)
-	}
+	c.noted("two Pods bound", func() bool { return c.bindingsMade() == 2 })
 }
 
 func TestPodsOfABasicGroupStandAlone(t *testing.T) {

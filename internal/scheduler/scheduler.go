@@ -255,6 +255,22 @@ func (s *Scheduler) gate(p *v1.Pod) *framework.Status {
 	return s.profiles[p.Spec.SchedulerName].PreEnqueue(context.Background(), p)
 }
 
+// settle waits for bindings under way; those that a plugin holds up which does not end are left.
+func (s *Scheduler) settle(ctx context.Context) {
+	over := make(chan struct{})
+	go func() {
+		s.binding.Wait()
+		close(over)
+	}()
+	t := time.NewTimer(s.Patience)
+	defer t.Stop()
+	select {
+	case <-over:
+	case <-t.C:
+		klog.FromContext(ctx).Info("Bindings under way do not end and are left", "after", s.Patience)
+	}
+}
+
 // Run schedules until ctx ends, then waits for bindings under way. It returns an error only when it could not begin.
 func (s *Scheduler) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
@@ -280,7 +296,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	defer writer.Wait()
 	defer s.lastWords(ctx)
-	defer s.binding.Wait()
+	defer s.settle(ctx)
 	defer s.flush() // what the last cycle offered
 	for ctx.Err() == nil {
 		if e := s.next(ctx); e != nil {

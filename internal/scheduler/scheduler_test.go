@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ import (
 // cluster is a scheduler over a clientset in memory, whose binding subresource does what an API server's does.
 type cluster struct {
 	*fake.Clientset
-	t        *testing.T
+	t        testing.TB
 	notes    *notes
 	mu       sync.Mutex
 	bindings []v1.Binding
@@ -37,12 +38,51 @@ type cluster struct {
 type notes struct {
 	mu    sync.Mutex
 	facts map[string][]journal.Fact
+	news  chan struct{} // closed at the next fact; nil: nobody waits
 }
 
 func (n *notes) Put(r journal.Ref, f journal.Fact) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.facts[r.Name] = append(n.facts[r.Name], f)
+	if n.news != nil {
+		close(n.news)
+		n.news = nil
+	}
+}
+
+// next is closed when the next fact is there.
+func (n *notes) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.news == nil {
+		n.news = make(chan struct{})
+	}
+	return n.news
+}
+
+// noted looks after every fact of the journal until it sees what it waits for.
+func (c *cluster) noted(what string, ok func() bool) {
+	c.t.Helper()
+	limit := time.NewTimer(8 * time.Second)
+	defer limit.Stop()
+	for {
+		next := c.notes.next()
+		if ok() {
+			return
+		}
+		select {
+		case <-next:
+		case <-limit.C:
+			c.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// tells looks at a Pod's facts until one is as wanted.
+func (c *cluster) tells(name, what string, ok func(journal.Fact) bool) {
+	c.t.Helper()
+	c.noted("Pod "+name+" "+what, func() bool { return slices.ContainsFunc(c.notes.of(name), ok) })
 }
 
 func (n *notes) of(name string) []journal.Fact {
@@ -56,17 +96,17 @@ func start(t *testing.T, change func(*Options), objects ...runtime.Object) *clus
 	return run(t, context.Background(), change, objects)
 }
 
-func startWith(t *testing.T, ctx context.Context, objects ...runtime.Object) *cluster {
+func startWith(t testing.TB, ctx context.Context, objects ...runtime.Object) *cluster {
 	t.Helper()
 	return run(t, ctx, nil, objects)
 }
 
-func run(t *testing.T, ctx context.Context, change func(*Options), objects []runtime.Object) *cluster {
+func run(t testing.TB, ctx context.Context, change func(*Options), objects []runtime.Object) *cluster {
 	t.Helper()
 	return runOn(t, ctx, fake.NewClientset(objects...), change)
 }
 
-func runOn(t *testing.T, ctx context.Context, clientset *fake.Clientset, change func(*Options)) *cluster {
+func runOn(t testing.TB, ctx context.Context, clientset *fake.Clientset, change func(*Options)) *cluster {
 	t.Helper()
 	c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
 	c.PrependReactor("create", "pods", c.bind)

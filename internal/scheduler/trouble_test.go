@@ -86,6 +86,66 @@ func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 	}
 }
 
+// TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds lets the first patch and the first deletion of each Pod fail, with 409, 429 and 500 in turn: all who
+// preempt get their room in the end, each victim is deleted once, and the Pod that nobody had to disturb is there still.
+func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.T) {
+	t.Parallel()
+	const pods = 6
+	objects := []runtime.Object{aNode("aside", "1"), aPod("bystander", "1", onNode("aside", 500))}
+	for i := range pods {
+		objects = append(objects, aNode(fmt.Sprintf("n%d", i), "1"), aPod(fmt.Sprintf("low%d", i), "1", onNode(fmt.Sprintf("n%d", i), 1)))
+	}
+	client := fake.NewClientset(objects...)
+	var mu sync.Mutex
+	failed, said, deleted := map[string]bool{}, map[int32]int{}, map[string]int{}
+	trouble := func(a clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		named := a.(interface{ GetName() string }).GetName()
+		if key := a.GetVerb() + " " + named; !failed[key] {
+			failed[key] = true
+			kind := schema.GroupResource{Resource: "pods"}
+			err := []*apierrors.StatusError{apierrors.NewConflict(kind, named, fmt.Errorf("somebody else was quicker")), apierrors.NewTooManyRequests("busy", 0), apierrors.NewInternalError(fmt.Errorf("etcd is away"))}[len(failed)%3]
+			said[err.ErrStatus.Code]++
+			return true, nil, err
+		}
+		if a.GetVerb() == "delete" {
+			deleted[named]++
+		}
+		return false, nil, nil
+	}
+	client.PrependReactor("delete", "pods", trouble)
+	client.PrependReactor("patch", "pods", trouble)
+	c := runOn(t, t.Context(), client, func(o *Options) {
+		o.Config = config.Default()
+		o.Config.PodMaxBackoffSeconds = new(int64(1))
+	})
+	for i := range pods {
+		c.create(aPod(fmt.Sprintf("high%d", i), "1", urgent))
+	}
+	for i := range pods {
+		c.boundAt(fmt.Sprintf("high%d", i))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range pods {
+		if n := deleted[fmt.Sprintf("low%d", i)]; n != 1 {
+			t.Errorf("low%d was deleted %d times", i, n)
+		}
+	}
+	if n := deleted["bystander"]; n != 0 {
+		t.Error("a Pod had to go that was in nobody's way")
+	}
+	for _, code := range []int32{409, 429, 500} {
+		if said[code] == 0 {
+			t.Errorf("the API server never answered %d", code)
+		}
+	}
+	if n := c.bindingsMade(); n != pods {
+		t.Errorf("%d bindings of %d Pods", n, pods)
+	}
+}
+
 // TestManyPodsThatFitNowhereDoNotDelayThoseThatFit: many wait for a node of a kind that there is none of; 10,000 beside 1,000 with GANTRY_LOAD set.
 func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
 	t.Parallel()

@@ -95,9 +95,9 @@ func (p *preemption) evict(ctx context.Context, job eviction, i int) (silent boo
 	}
 	err = p.quick.Delete(ctx, p.handle.ClientSet(), victim)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it went by itself, and another may have its name
+	case apierrors.IsNotFound(err): // it went by itself
 		return true, nil
-	case err != nil:
+	case err != nil: // a conflict too: another has its name by now, or somebody wrote at the same time; who preempts looks again
 		return false, fmt.Errorf("deleting victim %s: %w", pod.Key(victim), err)
 	}
 	p.evicted(ctx, job, i)

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 )
 
 // Panic is a panic of other code, caught. It is thrown again where somebody can name whose fault it is.
@@ -109,6 +111,58 @@ func (p *Profile) Hung() []string {
 // Foreign tells whether plugins that are not built in take part.
 func (p *Profile) Foreign() bool { return len(p.foreign) > 0 }
 
+// known turns a status code that is none into an error: such a code has no name, and no metric could count it.
+func known(s *framework.Status) *framework.Status {
+	if c := s.Code(); c < framework.Success || c > framework.Pending {
+		return framework.AsStatus(fmt.Errorf("it answers with the status code %d, which is none", int(c))).WithPlugin(s.Plugin())
+	}
+	return s
+}
+
+// understood does so too with Wait and Skip, for a point where they mean nothing: they carry no error of their own.
+func understood(s *framework.Status) *framework.Status {
+	if s = known(s); s.IsWait() || s.IsSkip() {
+		return framework.AsStatus(fmt.Errorf("it answers %v, which means nothing here", s.Code())).WithPlugin(s.Plugin())
+	}
+	return s
+}
+
+// guardedSort is a queue sort plugin that is not built in. Where it does not answer, the ordinary order holds.
+type guardedSort struct {
+	framework.QueueSortPlugin
+	p *Profile
+}
+
+// Less asks the plugin.
+func (g guardedSort) Less(a, b framework.QueuedEntityInfo) bool {
+	less, broken := ask(g.p, g.Name(), func() bool { return g.QueueSortPlugin.Less(a, b) })
+	if broken != nil {
+		return prioritysort.New().Less(a, b)
+	}
+	return less
+}
+
+// hint guards a queueing hint of a plugin that is not built in; one that does not answer wakes the Pod, so that none is forgotten.
+func (p *Profile) hint(plugin string, fn framework.QueueingHintFn) framework.QueueingHintFn {
+	if fn == nil || !p.foreign[plugin] {
+		return fn
+	}
+	return func(logger klog.Logger, pod *v1.Pod, before, after any) (framework.QueueingHint, error) {
+		type said struct {
+			hint framework.QueueingHint
+			err  error
+		}
+		answer, broken := ask(p, plugin, func() said {
+			hint, err := fn(logger, pod, before, after)
+			return said{hint, err}
+		})
+		if broken != nil {
+			return framework.Queue, broken.AsError()
+		}
+		return answer.hint, answer.err
+	}
+}
+
 type guardedPreFilter struct {
 	framework.PreFilterPlugin
 	*guard
@@ -120,7 +174,10 @@ func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleSt
 		r, s = g.PreFilterPlugin.PreFilter(ctx, state, p, nodes)
 		return s
 	})
-	return r, s
+	if s.IsSkip() {
+		return r, s
+	}
+	return r, understood(s)
 }
 
 type guardedFilter struct {
@@ -130,7 +187,7 @@ type guardedFilter struct {
 
 // Filter asks the plugin.
 func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	return g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) })
+	return understood(g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) }))
 }
 
 type guardedPreScore struct {
@@ -140,7 +197,11 @@ type guardedPreScore struct {
 
 // PreScore asks the plugin.
 func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) *framework.Status {
-	return g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
+	s := g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
+	if s.IsSkip() {
+		return s
+	}
+	return understood(s)
 }
 
 type guardedScore struct {
@@ -154,7 +215,7 @@ func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *
 		score, s = g.ScorePlugin.Score(ctx, state, p, n)
 		return s
 	})
-	return score, s
+	return score, understood(s)
 }
 
 // ScoreExtensions guards the plugin's own.
@@ -172,13 +233,16 @@ type guardedNormalize struct {
 
 // NormalizeScore asks the plugin.
 func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod, scores framework.NodeScoreList) *framework.Status {
-	return g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) })
+	return understood(g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) }))
 }
 
 // guarded is the plugin with a guard around the points that judge; built-in plugins go as they are, so that their further abilities stay visible.
 func (p *Profile) guarded(point string, pl framework.Plugin) framework.Plugin {
 	if !p.foreign[pl.Name()] {
 		return pl
+	}
+	if point == "QueueSort" {
+		return guardedSort{pl.(framework.QueueSortPlugin), p}
 	}
 	g := &guard{name: pl.Name()}
 	p.guards = append(p.guards, g)

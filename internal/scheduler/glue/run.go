@@ -37,7 +37,7 @@ func each[P framework.Plugin](clock func(string) func(*framework.Status), list [
 		if clock != nil {
 			end = clock(pl.Name())
 		}
-		s := rescue(pl.Name(), func() *framework.Status { return question(pl) })
+		s := known(rescue(pl.Name(), func() *framework.Status { return question(pl) }))
 		end(s)
 		if stop(s) {
 			if s != nil && s.Plugin() != pl.Name() {
@@ -57,12 +57,18 @@ func failed(s *framework.Status, point string) *framework.Status {
 	if s.IsSuccess() || s.IsRejected() {
 		return s
 	}
-	return framework.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, s.Plugin(), s.AsError())).WithPlugin(s.Plugin())
+	return framework.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, s.Plugin(), understood(s).AsError())).WithPlugin(s.Plugin())
 }
 
 // PreEnqueue asks whether a Pod may enter the queue; a status that is not a success gates it.
 func (p *Profile) PreEnqueue(ctx context.Context, pod *v1.Pod) *framework.Status {
-	return each(nil, p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status { return pl.PreEnqueue(ctx, pod) }, fails)
+	return each(nil, p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status {
+		s, broken := ask(p, pl.Name(), func() *framework.Status { return pl.PreEnqueue(ctx, pod) })
+		if broken != nil {
+			return broken
+		}
+		return s
+	}, fails)
 }
 
 // HasPostFilter tells whether anything can be done for a Pod that fits nowhere.
@@ -103,7 +109,7 @@ func (p *Profile) PostFilter(ctx context.Context, c Cycle, statuses framework.No
 	}, func(s *framework.Status) bool { return s.Code() != framework.Unschedulable })
 	switch {
 	case end != nil && !end.IsSuccess() && !end.IsRejected():
-		return nil, framework.AsStatus(end.AsError()).WithPlugin(end.Plugin()) // as it is: upstream puts it into the Pod's condition
+		return nil, framework.AsStatus(understood(end).AsError()).WithPlugin(end.Plugin()) // as it is: upstream puts it into the Pod's condition
 	case helped || end != nil || first == "":
 		return result, end
 	}
@@ -231,8 +237,10 @@ func (p *Profile) preFlight(ctx context.Context, c Cycle) *framework.Status {
 // Lingers tells whether a Pod that has a node will not be bound to it at once: it waits at Permit, or a plugin has something to prepare.
 func (p *Profile) Lingers(ctx context.Context, c Cycle) bool {
 	return p.Handle.deps.Waiting.find(c.Pod.UID) != nil || slices.ContainsFunc(p.preBind, func(pl framework.PreBindPlugin) bool {
-		_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
-		return s.IsSuccess()
+		return rescue(pl.Name(), func() *framework.Status { // one that panics here is asked again when its Pod is bound
+			_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
+			return s
+		}).IsSuccess()
 	})
 }
 
@@ -251,7 +259,7 @@ func (p *Profile) preBindGroup(ctx context.Context, c Cycle, group []framework.P
 				end := clock(pl.Name())
 				defer func() { end(said[i]) }()
 			}
-			if said[i] = rescue(pl.Name(), func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) }); !said[i].IsSuccess() {
+			if said[i] = known(rescue(pl.Name(), func() *framework.Status { return pl.PreBind(ctx, c.State, c.Pod, c.Node) })); !said[i].IsSuccess() {
 				said[i].SetPlugin(pl.Name())
 				cancel()
 			}
@@ -278,13 +286,14 @@ func (p *Profile) askBind(ctx context.Context, c Cycle) *framework.Status {
 		}
 		return nil
 	}
-	took := false
-	s := each(p.clock("Bind", c.State), p.bind, func(pl framework.BindPlugin) *framework.Status {
-		s := pl.Bind(ctx, c.State, c.Pod, c.Node)
-		took = took || !s.IsSkip()
-		return s
-	}, func(s *framework.Status) bool { return !s.IsSkip() })
-	if !took {
+	skipped := 0
+	s := each(p.clock("Bind", c.State), p.bind, func(pl framework.BindPlugin) *framework.Status { return pl.Bind(ctx, c.State, c.Pod, c.Node) }, func(s *framework.Status) bool {
+		if s.IsSkip() {
+			skipped++
+		}
+		return !s.IsSkip()
+	})
+	if skipped == len(p.bind) {
 		return framework.NewStatus(framework.Error, "all bind plugins skipped the Pod")
 	}
 	return failed(s, "Bind")

@@ -183,7 +183,7 @@ func (p *Profile) collectHints(ctx context.Context) error {
 			return fmt.Errorf("profile %q: events of plugin %q: %w", p.Name, pl.Name(), err)
 		}
 		for _, e := range all {
-			p.Hints = append(p.Hints, queue.Hint{Plugin: pl.Name(), Event: e.Event, Fn: e.QueueingHintFn})
+			p.Hints = append(p.Hints, queue.Hint{Plugin: pl.Name(), Event: e.Event, Fn: p.hint(pl.Name(), e.QueueingHintFn)})
 		}
 	}
 	return nil

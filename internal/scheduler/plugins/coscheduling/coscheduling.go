@@ -61,7 +61,8 @@ func (p *Plugin) group(pod *v1.Pod) (g *Group, named bool) {
 	return p.sources.Group(pod.Namespace, name), true
 }
 
-// Less sorts by priority, then by when the group (of a Pod without one: the Pod) was made, then by name of the group, so that members follow each other.
+// Less sorts by priority, then by when the group (of a Pod without one: the Pod) was made, then by name of the group, so that members follow each other,
+// and members by their own names.
 func (p *Plugin) Less(a, b framework.QueuedEntityInfo) bool {
 	x, y := podOf(a), podOf(b)
 	if i, j := a.GetPriority(), b.GetPriority(); i != j {
@@ -73,7 +74,7 @@ func (p *Plugin) Less(a, b framework.QueuedEntityInfo) bool {
 	if i, j := key(x), key(y); i != j {
 		return i < j
 	}
-	return false
+	return x != nil && y != nil && x.Name < y.Name
 }
 
 // podOf gives the Pod of a queue entry; nil for entities that are no Pods.
@@ -112,21 +113,19 @@ func (p *Plugin) PreFilter(_ context.Context, _ framework.CycleState, pod *v1.Po
 	if g == nil {
 		return nil, nil
 	}
-	refuse := func(format string, args ...any) (*framework.PreFilterResult, *framework.Status) {
-		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf(format, args...))
-	}
 	if p.sources.Resting(g) {
-		return refuse("podGroup %v/%v failed recently", g.Namespace, g.Name)
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("podGroup %v/%v failed recently", g.Namespace, g.Name))
 	}
 	members, err := p.sources.Members(pod.Namespace, g.Name)
 	if err != nil {
 		return nil, framework.AsStatus(fmt.Errorf("listing members of PodGroup %s/%s: %w", g.Namespace, g.Name, err))
 	}
 	if len(members) < int(g.Spec.MinMember) {
-		return refuse(tooFew, pod.Name, len(members), g.Spec.MinMember)
+		// not yet: when the last member comes there is nothing to wait out, and all of them are tried at once, in their order
+		return nil, framework.NewStatus(framework.Pending, fmt.Sprintf(tooFew, pod.Name, len(members), g.Spec.MinMember))
 	}
 	if gap := lacking(g, nodes); len(gap) > 0 {
-		return refuse("resource gap: %v", gap)
+		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("resource gap: %v", gap))
 	}
 	return nil, nil
 }

@@ -9,20 +9,28 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// EventsToRegister wakes members for a new member and for a new or changed PodGroup.
+// EventsToRegister wakes members for the new member that completes the group, and for a new or changed PodGroup.
 func (p *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	groups := framework.EventResource(PodGroups.Resource + "." + PodGroups.Version + "." + PodGroups.Group)
 	return []framework.ClusterEventWithHint{
-		{Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Add}, QueueingHintFn: forMember},
+		{Event: framework.ClusterEvent{Resource: framework.Pod, ActionType: framework.Add}, QueueingHintFn: p.forMember},
 		{Event: framework.ClusterEvent{Resource: groups, ActionType: framework.Add | framework.Update}, QueueingHintFn: forGroup},
 	}, nil
 }
 
-func forMember(_ logr.Logger, p *v1.Pod, _, now any) (framework.QueueingHint, error) {
-	if o, ok := now.(*v1.Pod); ok && o.Namespace == p.Namespace && Of(o) == Of(p) {
+func (p *Plugin) forMember(_ logr.Logger, pod *v1.Pod, _, now any) (framework.QueueingHint, error) {
+	if o, ok := now.(*v1.Pod); !ok || o.Namespace != pod.Namespace || Of(o) != Of(pod) {
+		return framework.QueueSkip, nil
+	}
+	g, _ := p.group(pod)
+	if g == nil {
 		return framework.Queue, nil
 	}
-	return framework.QueueSkip, nil
+	members, err := p.sources.Members(g.Namespace, g.Name)
+	if err == nil && len(members) < int(g.Spec.MinMember) {
+		return framework.QueueSkip, nil // it would hear the same again
+	}
+	return framework.Queue, err
 }
 
 func forGroup(_ logr.Logger, p *v1.Pod, _, now any) (framework.QueueingHint, error) {
