@@ -22,8 +22,12 @@ func gang(in In) *Answer {
 		return nil
 	}
 	word, since, ok := groupWord(in)
-	if !ok {
-		return nil
+	if !ok { // the journal may lag behind, or there is none: then the group itself tells, unless somebody else turned the Pod away
+		f, _, known := newest[journal.Ruled](in, nil)
+		if in.Cluster.Groups.Labelled == nil || known && f.Winner == "" {
+			return nil
+		}
+		since = in.Pod.CreationTimestamp.Time
 	}
 	group := coscheduling.Of(in.Pod)
 	a := &Answer{State: "Pending", Since: since}

@@ -71,6 +71,16 @@ func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
 	answers(t, Why(in), []string{"for its group train, which needs 3 members at once: only 2 can be placed", "is 500m short of cpu (1000m free of 4000m, 1500m wanted)", "remove pod shop/svc-b"}, []string{"does not exist"})
 }
 
+// A Pod at Permit has its node in status.nominatedNodeName already, and the journal has not said yet that it waits: nobody is leaving for it.
+func TestAGroupIsToldOfBeforeTheJournalDoes(t *testing.T) {
+	in := gangWorld(t, 3)
+	in.Pod.Status.NominatedNodeName = "node-2"
+	in.Cluster.Groups.Labelled = &coscheduling.Group{Spec: coscheduling.Spec{MinMember: 3}}
+	answers(t, Why(in), []string{"for its group train, which needs 3 members at once: only 2 can be placed"}, []string{"others were asked to leave"})
+	in.Cluster.Groups.Labelled.Spec.MinMember = 2
+	answers(t, Why(in), nil, []string{"only 2 can be placed"})
+}
+
 func TestWhyAGroupIsIncomplete(t *testing.T) {
 	in := gangWorld(t, 2)
 	in.fact(10*time.Second, "scheduler", journal.Ruled{By: "Coscheduling", Message: "0/2 nodes are available: pre-filter pod train-0 cannot find enough sibling pods, current pods number: 2, minMember of group: 3."})
