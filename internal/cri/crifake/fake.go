@@ -58,6 +58,7 @@ type state struct {
 	network    condition
 	runtime    condition
 	twins      []string
+	making     map[string]making // sandboxes that come late, by name
 }
 
 // Start makes a fake runtime and serves it.

@@ -112,7 +112,11 @@ func (f *faults) next(method string) term {
 // intercept applies faults and records the call.
 func (f *Fake) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	method := path.Base(info.FullMethod)
-	resp, err := f.misbehave(ctx, f.faultOf(method, req), func() (any, error) { return handler(ctx, req) })
+	t := f.faultOf(method, req)
+	if t.action == "late" {
+		defer f.reserve(req)()
+	}
+	resp, err := f.misbehave(ctx, t, func() (any, error) { return handler(ctx, req) })
 	f.calls.add(method, req, err)
 	return resp, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -54,10 +55,17 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	holder := ""
 	for _, o := range f.sandboxes {
 		if o.name() == s.name() {
-			return nil, status.Errorf(codes.Unknown, "failed to reserve sandbox name %q: name %q is reserved for %q", s.name(), s.name(), o.id)
+			holder = o.id
 		}
+	}
+	if other, late := f.making[s.name()]; late && other.life == f.server && other.request != r {
+		holder = "one that is being made"
+	}
+	if holder != "" {
+		return nil, status.Errorf(codes.Unknown, "failed to reserve sandbox name %q: name %q is reserved for %q", s.name(), s.name(), holder)
 	}
 	if !s.hostNetwork() {
 		if !f.network.ready {
@@ -75,6 +83,37 @@ func (f *Fake) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxReque
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	f.emit(s, s.id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.id}, nil
+}
+
+// making is the request for a sandbox that comes late, and the runtime's life in which it was asked.
+type making struct {
+	request any
+	life    *grpc.Server
+}
+
+// reserve keeps a sandbox's name until its late making is over, as runtimes do from the moment they are asked; what it returns gives the name back.
+func (f *Fake) reserve(req any) func() {
+	r, ok := req.(*runtimeapi.RunPodSandboxRequest)
+	if !ok {
+		return func() {}
+	}
+	name := (&sandbox{config: r.GetConfig()}).name()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m, taken := f.making[name]; taken && m.life == f.server {
+		return func() {}
+	}
+	if f.making == nil {
+		f.making = map[string]making{}
+	}
+	f.making[name] = making{r, f.server}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.making[name].request == any(r) {
+			delete(f.making, name)
+		}
+	}
 }
 
 // noteTwins notes the sandboxes that are ready while another of their Pod's name is made.
