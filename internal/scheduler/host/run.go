@@ -172,7 +172,9 @@ func lead(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor,
 	elector.Run(ctx)
 	select {
 	case err := <-done:
-		return err
+		if err != nil || outer.Err() != nil {
+			return err
+		}
 	case <-outer.Done():
 	case <-time.After(e.RenewDeadline.Duration): // work ends with its context, which ended before elector.Run returned
 	}
