@@ -119,6 +119,21 @@ func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 	}
 }
 
+// A runtime that does not answer the first question of a new kubelet is asked again soon: no Pod is taken in before.
+func TestFirstQuestionThatHangs(t *testing.T) {
+	in(t, func(r *rig) {
+		r.pass(time.Second)
+		r.stop()
+		if err := r.fake.Fault("ListContainers", "1*hang"); err != nil {
+			t.Fatal(err)
+		}
+		r.create(pod("web", box("app", runs)))
+		r.start()
+		r.pass(20 * time.Second)
+		r.phase("web", v1.PodRunning)
+	})
+}
+
 // A static Pod is changed while neither kubelet nor API server is there, perhaps because it is the API server: the one before it is ended without asking anybody.
 func TestAStaticPodChangedWhileNobodyWasThere(t *testing.T) {
 	t.Parallel()

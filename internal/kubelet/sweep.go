@@ -46,11 +46,18 @@ func (k *Kubelet) sweep(ctx context.Context) error {
 	return nil
 }
 
+const adoptEvery = 10 * time.Second
+
 // adopt sees to it that the Pods which an earlier kubelet left keep their names: a source may have another Pod of such a name, which must not run beside it. false
 // when ctx ended before the runtime answered.
 func (k *Kubelet) adopt(ctx context.Context) bool {
+	look := func() ([]observe.Found, error) {
+		ctx, cancel := context.WithTimeout(ctx, adoptEvery) // all Pods wait for it: a call that hangs is made again sooner than others
+		defer cancel()
+		return k.watcher.Found(ctx)
+	}
 	for {
-		found, err := k.watcher.Found(ctx)
+		found, err := look()
 		if err == nil {
 			k.keepNames(found)
 			return true
