@@ -95,7 +95,7 @@ func TestPluginsAreTimedOneByOne(t *testing.T) {
 			seen[[2]string{labels["extension_point"], labels["plugin"]}] += m.GetHistogram().GetSampleCount()
 		}
 	}
-	for _, want := range [][2]string{{"PreFilter", "VolumeRestrictions"}, {"Filter", "NodeResourcesFit"}, {"Score", "NodeResourcesFit"}, {"Bind", "DefaultBinder"}} {
+	for _, want := range [][2]string{{"PreFilter", "NodeVolumeLimits"}, {"Filter", "NodeResourcesFit"}, {"Score", "NodeResourcesFit"}, {"Bind", "DefaultBinder"}} {
 		if seen[want] == 0 {
 			t.Errorf("%s of %s was not timed: %v", want[0], want[1], seen)
 		}

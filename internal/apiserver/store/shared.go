@@ -39,17 +39,29 @@ func (s *Store) share(ctx context.Context, compact time.Duration) {
 	c.Kubernetes = c
 	s.shared = &shared{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil)}
 	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
-	feature.DefaultFeatureSupportChecker.CheckClient(ctx, version{c.Client, s.Transport.ServerList}, storage.RequestWatchProgress)
+	feature.DefaultFeatureSupportChecker.CheckClient(ctx, version{c.Client, s}, storage.RequestWatchProgress)
 	c.KV = telling{etcd3.NewETCDLatencyTracker(c.KV), s}
 }
 
 // version is the client under the name of its socket.
 type version struct {
 	*clientv3.Client
-	endpoints []string
+	of *Store
 }
 
-func (v version) Endpoints() []string { return v.endpoints }
+func (v version) Endpoints() []string { return v.of.Transport.ServerList }
+
+// Status is asked beside everything else, until it is answered: also of a store that is being closed, whose database must not be read any more.
+func (v version) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	v.of.asked.RLock()
+	defer v.of.asked.RUnlock()
+	if v.of.closed.Load() {
+		return nil, errClosed
+	}
+	return v.Client.Status(ctx, endpoint)
+}
+
+var errClosed = errors.New("the store is closed")
 
 func (s *shared) close() {
 	s.compactor.Stop()
@@ -59,7 +71,7 @@ func (s *shared) close() {
 // Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the error is *Full or says what etcd said.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.closed.Load() {
-		return errors.New("the store is closed")
+		return errClosed
 	}
 	if s.embedded != nil {
 		if _, err := s.shared.client.KV.Get(ctx, Prefix+"/health"); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,7 @@ type Store struct {
 	shared    *shared
 	release   func()
 	closed    atomic.Bool
+	asked     sync.RWMutex // held for reading while etcd is asked for its status
 }
 
 // Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which option is wrong.
@@ -85,6 +87,8 @@ func (s *Store) Close() {
 	if s.closed.Swap(true) {
 		return
 	}
+	s.asked.Lock() // who asks now is waited for, who comes later sees that it is closed
+	s.asked.Unlock()
 	if s.shared != nil {
 		s.shared.close()
 	}

@@ -5,7 +5,9 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/kube-scheduler/framework"
 )
 
@@ -33,14 +35,22 @@ func (p *Plugin) forMember(_ logr.Logger, pod *v1.Pod, _, now any) (framework.Qu
 	return framework.Queue, err
 }
 
-func forGroup(_ logr.Logger, p *v1.Pod, _, now any) (framework.QueueingHint, error) {
-	if o, ok := now.(interface {
+// forGroup wakes members for what their group asks: its status tells only what became of them.
+func forGroup(_ logr.Logger, p *v1.Pod, before, now any) (framework.QueueingHint, error) {
+	o, ok := now.(interface {
 		GetName() string
 		GetNamespace() string
-	}); ok && o.GetNamespace() == p.Namespace && o.GetName() == Of(p) {
-		return framework.Queue, nil
+	})
+	if !ok || o.GetNamespace() != p.Namespace || o.GetName() != Of(p) || sameSpec(before, now) {
+		return framework.QueueSkip, nil
 	}
-	return framework.QueueSkip, nil
+	return framework.Queue, nil
+}
+
+func sameSpec(before, now any) bool {
+	was, a := before.(*unstructured.Unstructured)
+	is, b := now.(*unstructured.Unstructured)
+	return a && b && was != nil && is != nil && equality.Semantic.DeepEqual(was.Object["spec"], is.Object["spec"])
 }
 
 // lacking is what minResources asks beyond what all nodes together have free; what members occupy already counts as free.
