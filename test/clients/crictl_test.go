@@ -100,6 +100,7 @@ func TestCrictl(t *testing.T) {
 		return p.Status.ContainerStatuses[0]
 	}
 	until(t, "the Pods run and end", func() bool { return status("web").State.Running != nil && status("ended").State.Terminated != nil })
+	until(t, "the sandbox of the one that ended is stopped", func() bool { return strings.Contains(b.say(b.gantry, "pods"), "NotReady") })
 	id := strings.TrimPrefix(status("web").ContainerID, "containerd://")
 
 	if got := b.alike([]string{"CREATED"}, "pods"); !slices.Equal(got[0], []string{"POD ID", "CREATED", "STATE", "NAME", "NAMESPACE", "ATTEMPT", "RUNTIME"}) || len(got) != 3 {
