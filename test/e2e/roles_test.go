@@ -60,7 +60,7 @@ func TestRolesAlone(t *testing.T) {
 	})
 	in := func(name string) string { return filepath.Join(server, name) }
 	c.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
-	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2")
+	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2", "--secure-port", fmt.Sprint(freePort(t)))
 	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.dir, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", kubeletPort, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr"),
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))

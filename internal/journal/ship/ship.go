@@ -45,8 +45,12 @@ func New(p Poster, by, node string) *Shipper {
 	return &Shipper{post: p, by: by, node: node, bell: make(chan struct{}, 1)}
 }
 
-// Put keeps the fact until the next beat.
+// Put keeps the fact until the next beat. Facts about what is in no namespace, nodes and images, stay with their component: the API server's journal
+// is kept and read by namespace.
 func (s *Shipper) Put(ref journal.Ref, fact journal.Fact) {
+	if ref.Namespace == "" {
+		return
+	}
 	e := journal.Entry{At: time.Now(), Ref: ref, By: s.by, Node: s.node, Fact: fact}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, e)

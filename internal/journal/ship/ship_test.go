@@ -43,9 +43,10 @@ func TestFactsArriveAfterAnOutage(t *testing.T) {
 		synctest.Wait()
 		p.fail = nil
 		s.Put(journal.Ref{Namespace: "b", Name: "y"}, journal.Bound{Node: "n1"})
+		s.Put(journal.Ref{Kind: "Node", Name: "n1"}, journal.Bound{Node: "n1"}) // no namespace would take it
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/a/podjournals"] != 1 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/b/podjournals"] != 1 {
+		if len(p.got) != 2 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/a/podjournals"] != 1 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/b/podjournals"] != 1 {
 			t.Errorf("arrived: %v", p.got)
 		}
 		stop()
@@ -62,7 +63,7 @@ func TestAnotherKubernetesIsLeftAlone(t *testing.T) {
 func TestWaitingIsBounded(t *testing.T) {
 	s := New(&poster{}, "kubelet", "n1")
 	for range bound + 10 {
-		s.Put(journal.Ref{Name: "x"}, journal.Bound{Node: "n1"})
+		s.Put(journal.Ref{Namespace: "a", Name: "x"}, journal.Bound{Node: "n1"})
 	}
 	if len(s.waiting) != bound {
 		t.Fatalf("%d facts wait, at most %d", len(s.waiting), bound)
