@@ -127,6 +127,9 @@ func (s *Scheduler) rule(ctx context.Context, a *attempt) {
 	}
 	if promised != nil {
 		in.Promised, in.Nominated = promised, a.profile.Handle.NominatedPodsForNode
+		if s.Record == nil { // a recording holds on to what it was given
+			in.Pledged = pledges{s}
+		}
 	}
 	record := s.recording(a, &in)
 	a.ruling = s.one(ctx, in)

@@ -98,13 +98,6 @@ func (n nominator) NominatedPodsForNode(node string) []framework.PodInfo {
 	return n.s.nominated.On(node)
 }
 
-// nodes lists those that are promised to somebody; nil when none is.
-func (n nominator) nodes() []string {
-	n.s.mu.Lock()
-	defer n.s.mu.Unlock()
-	return n.s.nominated.Nodes()
-}
-
 // activator moves Pods to the active queue for plugins.
 type activator struct{ s *Scheduler }
 

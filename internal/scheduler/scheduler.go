@@ -193,7 +193,7 @@ func (s *Scheduler) makeProfiles() error {
 		return err
 	}
 	shared.Groups, s.current.Groups = s.gangs.groups(), s.gangs.groups()
-	shared.Rolls = glue.Rolls{Pick: func(n int) int { return s.pick.IntN(n) }, Promised: nominator{s}.nodes}
+	shared.Rolls = glue.Rolls{Pick: func(n int) int { return s.pick.IntN(n) }, Pledged: pledges{s}}
 	deps := glue.Deps{
 		Shared: shared,
 		Client: s.Client, KubeConfig: s.KubeConfig, Informers: s.Informers, Dynamic: s.custom.factory, Waiting: s.waiting, World: s.current, Limit: s.Patience,

@@ -47,8 +47,8 @@ type Deps struct {
 
 // Rolls is what a search for victims takes beside the snapshot. Each may be nil.
 type Rolls struct {
-	Pick     func(n int) int // chooses among n; asked by the scheduling goroutine alone
-	Promised func() []string // nodes that the Nominator has Pods for; nil when there are none
+	Pick    func(n int) int // chooses among n; asked by the scheduling goroutine alone
+	Pledged place.Pledges   // which nodes the Nominator has Pods for
 }
 
 // Shared is what all plugins are told of devices and volumes' drivers, and what preemption asks.
@@ -352,11 +352,13 @@ func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fr
 // In is what a ruling about a Pod is made from in the cycle under way, with the state its judges have filled.
 func (h *Handle) In(p *v1.Pod, state framework.CycleState) place.In {
 	in := place.In{Pod: p, World: h.deps.World.Get(), Judges: h.profile.Judges, State: state, Nominated: h.NominatedPodsForNode, Each: h.deps.Parallel.Each, Pick: h.deps.Pick}
-	if h.deps.Promised == nil {
+	if h.deps.Pledged == nil {
 		return in
 	}
-	if in.Promised = h.deps.Promised(); in.Promised == nil {
+	if in.Promised = h.deps.Pledged.Nodes(); in.Promised == nil {
 		in.Nominated = nil
+	} else {
+		in.Pledged = h.deps.Pledged
 	}
 	return in
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/podtopologyspread"
+	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
@@ -23,9 +24,14 @@ type town struct {
 	*rapid.T
 	world    *snapshot.World
 	pods     []*v1.Pod
-	promised map[string][]framework.PodInfo
+	promised *queue.Nominated
+	told     bool // memories are told which promises changed
 	made     int
 	sample   place.Sample
+}
+
+func newTown(r *rapid.T) *town {
+	return &town{T: r, world: snapshot.NewWorld(), promised: queue.NewNominated(), told: rapid.IntRange(1, 4).Draw(r, "told?") > 1}
 }
 
 func (t *town) chance(what string, percent int) bool {
@@ -135,7 +141,7 @@ func (t *town) spread(p *v1.Pod) {
 }
 
 func (t *town) change() {
-	switch t.one("change", "node", "node", "leave", "node gone", "promise", "keep") {
+	switch t.one("change", "node", "node", "leave", "node gone", "promise", "promise", "keep") {
 	case "node":
 		name := fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t.T, "node"))
 		n := t.node(name)
@@ -155,18 +161,24 @@ func (t *town) change() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.promised[fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t.T, "node"))] = []framework.PodInfo{info}
+		t.promised.Set(info, fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t.T, "node")))
 	case "keep":
-		clear(t.promised)
+		for _, node := range t.promised.Nodes() {
+			if t.chance("all?", 50) {
+				for _, p := range t.promised.On(node) {
+					t.promised.Drop(p.GetPod().UID)
+				}
+			}
+		}
 	}
 }
 
 func (t *town) in(p *v1.Pod, j *place.Judges, s *snapshot.Snapshot, pick int) place.In {
 	in := place.In{Sample: t.sample, Pod: p, World: s, Judges: j, Pick: func(n int) int { return pick % n }}
-	if len(t.promised) > 0 {
-		in.Nominated = func(node string) []framework.PodInfo { return t.promised[node] }
-		for name := range t.promised {
-			in.Promised = append(in.Promised, name)
+	if names := t.promised.Nodes(); names != nil {
+		in.Nominated, in.Promised = t.promised.On, names
+		if t.told {
+			in.Pledged = t.promised
 		}
 	}
 	return in
@@ -216,7 +228,7 @@ func seat[P framework.Plugin](all []P, pl P) {
 func rememberAtRandom(t *testing.T, judges *place.Judges) {
 	var known, grouped int64
 	rapid.Check(t, func(r *rapid.T) {
-		c := &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}
+		c := newTown(r)
 		if c.chance("sampled?", 20) {
 			c.sample = place.Sample{Percent: 50, AtLeast: 2, StartsAt: rapid.IntRange(0, 20).Draw(r, "start")}
 		}
@@ -237,6 +249,13 @@ func rememberAtRandom(t *testing.T, judges *place.Judges) {
 				p.UID = types.UID(p.Name)
 			}
 			again = p
+			if c.chance("is it promised a node?", 5) {
+				info, err := snapshot.NewPodInfo(p)
+				if err != nil {
+					r.Fatal(err)
+				}
+				c.promised.Set(info, fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(r, "its node")))
+			}
 			s, pick := c.world.Freeze(), rapid.IntRange(0, 9).Draw(r, "pick")
 			plain := place.One(t.Context(), c.in(p, judges, s, pick))
 			in := c.in(p, judges, s, pick)
@@ -255,6 +274,7 @@ func rememberAtRandom(t *testing.T, judges *place.Judges) {
 				return
 			}
 			if quick.Fits() {
+				c.promised.Drop(p.UID)
 				if err := c.world.Assume(p, quick.Winner); err != nil {
 					r.Fatal(err)
 				}

@@ -42,7 +42,7 @@ type mixer struct {
 	class    *class
 	others   []framework.FilterPlugin
 	first    []int                    // by verdict of the class: how many of the others speak before it
-	promised map[int]bool             // rows promised to other Pods: every judge is asked, in both ways
+	promised bool                     // rows may be promised to other Pods: every judge is asked about these, in both ways
 	all      []framework.FilterPlugin // for these
 	swept    [][]*framework.Status    // by place in others: verdicts by row; nil: the judge is asked
 }
@@ -54,21 +54,16 @@ func (c *cycle) mixer(class *class, others []framework.FilterPlugin) *mixer {
 		m.first[i] = before(c.Judges.Filter, others, class.by[i])
 	}
 	m.sweep()
-	if c.Nominated == nil {
+	if !c.promised() {
 		return m
 	}
-	m.promised, m.all = map[int]bool{}, active(c.Judges.Filter, c.State.GetSkipFilterPlugins())
-	for _, name := range c.Promised {
-		if row, ok := c.World.Index(name); ok {
-			m.promised[row] = true
-		}
-	}
+	m.promised, m.all = true, active(c.Judges.Filter, c.State.GetSkipFilterPlugins())
 	return m
 }
 
 func (m *mixer) verdict(row int) *framework.Status {
 	node := m.Memory.Table.Nodes[row]
-	if m.promised[row] {
+	if m.promised && len(m.Memory.who.on[row]) > 0 {
 		return m.besides(row)
 	}
 	no := m.class.no[row]

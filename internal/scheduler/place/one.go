@@ -30,6 +30,7 @@ type In struct {
 	Second    Second                                // has a say after the plugins; nil: nobody
 	Clock     Clock                                 // stop watch for single plugins; nil: they are not timed
 	Promised  []string                              // nodes that Nominated has Pods for; read with a Memory only, which is not used when it is nil but Nominated is not
+	Pledged   Pledges                               // where Nominated and Promised come from, and what changed there; nil: that is not known
 }
 
 // Sample says how many feasible nodes are enough. The zero value looks at every node.

@@ -16,9 +16,12 @@ import (
 type partition struct {
 	class      *class
 	sums       []*kept // what judges keep over all nodes, for this Pod's shape
-	early      []bool  // by verdict of the class: one of those judges may speak before it
-	generation int64   // of the snapshot that the groups are about; 0: none yet
-	version    int64   // of the columns that the groups are made by
+	rival      rival
+	clocks     []int64 // of sums that shift: until when that is known
+	pledged    int64  // until when changed promises are known
+	early      []bool // by verdict of the class: one of those judges may speak before it
+	generation int64  // of the snapshot that the groups are about; 0: none yet
+	version    int64  // of the columns that the groups are made by
 	used       int64
 	rests      int64 // there were too many groups: the turn from which on it is tried again
 	ranks      columns.Ranks
@@ -49,25 +52,26 @@ const rest = 256
 type parts struct {
 	class *class
 	sums  [4]*kept
+	rival rival
 }
 
 // mostGroups is how many groups n rows may have: with more of them asking about each row costs hardly more.
 func mostGroups(n int) int { return max(64, n/4) }
 
 // partitionOf finds or makes the groups, brought up to the snapshot; nil when rows differ too much.
-func (m *Memory) partitionOf(in *In, by parts) *partition {
+func (m *Memory) partitionOf(c *cycle, by parts) *partition {
 	p := m.partitions[by]
 	if p == nil {
 		if m.partitions == nil {
 			m.partitions = map[parts]*partition{}
 		}
-		p = &partition{class: by.class, sums: slices.Clone(by.sums[:])}
+		p = &partition{class: by.class, sums: slices.Clone(by.sums[:]), rival: by.rival}
 		p.sums = slices.DeleteFunc(p.sums, func(k *kept) bool { return k == nil })
 		m.partitions[by] = p
 	}
 	p.used = m.turn
 	had := p.ranks.Groups()
-	parted := m.turn >= p.rests && p.follow(in)
+	parted := m.turn >= p.rests && p.follow(c)
 	if len(m.partitions) > mostPartitions || p.ranks.Groups() > had {
 		m.trimPartitions()
 	}
@@ -107,26 +111,28 @@ func (m *Memory) dropPartitions(of *class, sums *kept) {
 }
 
 // follow moves the rows that changed; false when there are too many groups.
-func (p *partition) follow(in *In) bool {
-	for len(p.early) < len(p.class.by) {
-		p.early = append(p.early, p.hearsBefore(p.class.by[len(p.early)]))
-	}
+func (p *partition) follow(c *cycle) bool {
 	version := p.columns()
+	moved, known := p.pledges(c)
+	shifted, told := p.shifted(c)
+	if moved = append(moved, shifted...); !known || !told {
+		p.generation = 0
+	}
 	if p.version != version || p.generation == 0 {
 		p.ranks.Reset(len(p.class.no))
 		p.groups, p.free, p.index, p.generation, p.version = nil, nil, map[string]int32{}, 0, version
 	}
-	if p.generation == in.World.Generation() {
-		return true
+	if p.generation != c.World.Generation() {
+		moved = append(moved, p.class.memory.stale(&c.In, p.generation)...)
 	}
-	for _, row := range p.class.memory.stale(in, p.generation) {
-		if !p.put(row) {
+	for _, row := range moved {
+		if !p.put(c, row) {
 			p.ranks, p.groups, p.free, p.index, p.generation = columns.Ranks{}, nil, nil, nil, 0
 			p.rests = p.class.memory.turn + rest
 			return false
 		}
 	}
-	p.generation = in.World.Generation()
+	p.generation = c.World.Generation()
 	return true
 }
 
@@ -141,6 +147,14 @@ func (p *partition) columns() int64 {
 	return v
 }
 
+// hears tells whether a judge with sums may speak before a verdict of the class.
+func (p *partition) hears(no uint16) bool {
+	for len(p.early) < len(p.class.by) {
+		p.early = append(p.early, p.hearsBefore(p.class.by[len(p.early)]))
+	}
+	return p.early[no]
+}
+
 // hearsBefore tells whether a judge with sums is asked before a place in the list of filters.
 func (p *partition) hearsBefore(at int) bool {
 	return slices.ContainsFunc(p.class.Filter[:max(at, 0)], func(f framework.FilterPlugin) bool {
@@ -148,9 +162,12 @@ func (p *partition) hearsBefore(at int) bool {
 	})
 }
 
-func (p *partition) put(row int32) bool {
+func (p *partition) put(c *cycle, row int32) bool {
 	m := p.class.memory
-	no := p.class.no[row]
+	no, ok := p.verdict(c, row)
+	if !ok {
+		return false
+	}
 	m.key = p.look(m.key[:0], row, no)
 	g, known := p.index[string(m.key)]
 	was := p.ranks.Group(row)
@@ -189,10 +206,13 @@ func (p *partition) look(to []byte, row int32, no uint16) []byte {
 				to = AppendInt(to, int64(s.at32(row)))
 			}
 		}
-	} else if !p.early[no] {
+	} else if !p.hears(no) {
 		return to
 	}
 	for _, s := range p.sums {
+		if s.shifts != nil {
+			to = s.Look(to, 0, row)
+		}
 		for n := range s.Keys() {
 			to = s.Look(to, n, row)
 		}

@@ -39,7 +39,7 @@ func (p *partition) refusals(r *Ruling, n int) []journal.NodeRefusal {
 		switch {
 		case g.said == nil:
 		case g.no != 0 && g.said == p.class.said[g.no]:
-			out = append(out, p.class.explain(r, row))
+			out = append(out, p.class.explain(r, row, g.no))
 		default:
 			var judge Explainer
 			for _, f := range p.class.Filter {

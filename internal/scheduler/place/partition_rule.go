@@ -23,8 +23,7 @@ type record struct {
 }
 
 // part rules by asking every judge about one row of each group; false when it cannot, and nothing is decided.
-func (c *cycle) part(class *class, loud []*other) bool {
-	by := parts{class: class}
+func (c *cycle) part(by parts, loud []*other) bool {
 	for i, o := range loud {
 		k := c.keeps(o.Name())
 		if k == nil || i == len(by.sums) {
@@ -32,13 +31,13 @@ func (c *cycle) part(class *class, loud []*other) bool {
 		}
 		by.sums[i] = k
 	}
-	p := c.Memory.partitionOf(&c.In, by)
+	p := c.Memory.partitionOf(c, by)
 	if p == nil {
 		return false
 	}
 	c.partFilter(p)
 	r := c.ruling
-	r.groups, r.Visited = p, len(class.no)
+	r.groups, r.Visited = p, len(by.class.no)
 	if p.feasible == 0 {
 		r.End = framework.NewStatus(framework.Unschedulable)
 		return true

@@ -3,13 +3,70 @@ package place
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
+// Pledges tells who is promised which node, and where that changed. Lists that it gives are never changed.
+type Pledges interface {
+	// Nodes lists the nodes that are promised to somebody.
+	Nodes() []string
+	// On lists the Pods promised a node.
+	On(node string) []framework.PodInfo
+	// Of gives the node promised to a Pod; empty: none.
+	Of(uid types.UID) string
+	// Since lists the nodes whose promises changed after a time, some more than once; false: any may have. now is the time to ask with next.
+	Since(clock int64) (nodes []string, now int64, known bool)
+}
+
+// Awaited are the Pods promised each row. Where it is told what changed, only that is read.
+type Awaited struct {
+	from   Pledges
+	layout int64
+	clock  int64
+	on     [][]framework.PodInfo
+	any    bool // some of these may not be nil
+}
+
+// Follow reads what is promised by now on the nodes of a snapshot.
+func (p *Awaited) Follow(in *In) {
+	if p.layout != in.World.Layout() || len(p.on) != in.World.Len() || p.from != in.Pledged {
+		*p = Awaited{from: in.Pledged, layout: in.World.Layout(), on: make([][]framework.PodInfo, in.World.Len())}
+	}
+	names, known := in.Promised, false
+	if p.from != nil {
+		var now int64
+		if names, now, known = p.from.Since(p.clock); !known {
+			names = p.from.Nodes()
+		}
+		p.clock = now
+	}
+	if !known && p.any {
+		clear(p.on)
+	}
+	p.any = p.any && known || len(names) > 0
+	for _, name := range names {
+		row, ok := in.World.Index(name)
+		switch {
+		case !ok:
+		case p.from != nil:
+			p.on[row] = p.from.On(name)
+		default:
+			p.on[row] = in.Nominated(name)
+		}
+	}
+}
+
+// On lists the Pods promised a row.
+func (p *Awaited) On(row int32) []framework.PodInfo { return p.on[row] }
+
 // promises are verdicts about rows that are promised to others, as they were given last. They hold while node and promises are the same.
-type promises struct{ besides map[promisedTo]besides }
+type promises struct {
+	who     Awaited
+	besides map[promisedTo]besides
+}
 
 // promisedTo is a row, as Pods of one class and priority see it.
 type promisedTo struct {
@@ -33,7 +90,7 @@ func (m *mixer) besides(row int) *framework.Status {
 	if len(m.others) > 0 {
 		return m.judge(m.all, node)
 	}
-	rivals := m.Nominated(node.Node().Name)
+	rivals := m.Memory.who.on[row]
 	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.Pod.UID }) { // it is its own promise
 		return m.judge(m.all, node)
 	}
@@ -47,4 +104,60 @@ func (m *mixer) besides(row int) *framework.Status {
 	said := m.judge(m.all, node)
 	m.Memory.besides[at] = besides{node, rivals, said}
 	return said
+}
+
+// promised tells whether a node of the snapshot is promised to others.
+func (c *cycle) promised() bool {
+	return c.Nominated != nil && slices.ContainsFunc(c.Promised, func(name string) bool {
+		_, ok := c.World.Index(name)
+		return ok
+	})
+}
+
+// shared tells whether Pods of one class and priority see the promises alike, and what changed of them is known: this one is promised no node itself.
+func (c *cycle) shared() bool {
+	if c.Pledged == nil {
+		return false
+	}
+	own := c.Pledged.Of(c.Pod.UID)
+	_, stands := c.World.Index(own)
+	return own == "" || !stands
+}
+
+// rival is which promises count for the Pods of a partition: those to Pods of no lower priority. The zero value knows of no promises.
+type rival struct {
+	counts   bool
+	priority int32
+}
+
+// pledges lets a partition part rows anew whose promises changed; false when it is not known which these are.
+func (p *partition) pledges(c *cycle) (rows []int32, known bool) {
+	if !p.rival.counts || p.generation == 0 {
+		p.pledged = c.Memory.who.clock
+		return nil, true
+	}
+	if p.pledged == c.Memory.who.clock {
+		return nil, true
+	}
+	names, _, known := c.Pledged.Since(p.pledged)
+	p.pledged = c.Memory.who.clock // what changed since is told again
+	for _, name := range names {
+		if row, ok := c.World.Index(name); ok {
+			rows = append(rows, int32(row))
+		}
+	}
+	return rows, known
+}
+
+// verdict is the class's about a row, or that of all judges with the Pods beside it that are promised the row; false when there is none that can be shared.
+func (p *partition) verdict(c *cycle, row int32) (uint16, bool) {
+	if !p.rival.counts || len(c.Memory.who.on[row]) == 0 {
+		return p.class.no[row], true
+	}
+	said := c.judge(active(c.Judges.Filter, c.State.GetSkipFilterPlugins()), c.Memory.Table.Nodes[row])
+	if said.IsSuccess() {
+		return 0, true
+	}
+	no := p.class.intern(said)
+	return no, said.IsRejected() && !p.class.odd
 }

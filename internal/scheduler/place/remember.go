@@ -1,11 +1,10 @@
 package place
 
 import (
-	"slices"
-
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
@@ -36,7 +35,15 @@ func (c *cycle) remembered() bool {
 	if !c.refresh(class) {
 		return false
 	}
-	if !c.promised() && c.Sample.Enough(c.World.Len()) >= c.World.Len() && c.part(class, loud) {
+	promised := c.promised()
+	if promised {
+		c.Memory.who.Follow(&c.In)
+	}
+	by := parts{class: class}
+	if promised && len(loud) == 0 && c.shared() {
+		by.rival, promised = rival{true, pod.Priority(c.Pod)}, false
+	}
+	if !promised && c.Sample.Enough(c.World.Len()) >= c.World.Len() && c.part(by, loud) {
 		return true
 	}
 	return c.mix(class, loud)
@@ -125,29 +132,22 @@ func (c *cycle) opinion(judge string) *columns.Opinion {
 	return nil
 }
 
-// promised tells whether a node of the snapshot is promised to others.
-func (c *cycle) promised() bool {
-	return c.Nominated != nil && slices.ContainsFunc(c.Promised, func(name string) bool {
-		_, ok := c.World.Index(name)
-		return ok
-	})
-}
-
 func (c *class) name(row int32) string { return c.memory.Table.Nodes[row].Node().Name }
 
 // explained is a refusal put into words, and the node it is about.
 type explained struct {
 	node framework.NodeInfo
+	no   uint16
 	journal.NodeRefusal
 }
 
-// explain puts the refusal of a row into words. What was said of a node that has not changed since is said again.
-func (c *class) explain(r *Ruling, row int32) journal.NodeRefusal {
-	no, node := c.no[row], c.memory.Table.Nodes[row]
+// explain puts a refusal of a row into words. What was said of a node that has not changed since is said again.
+func (c *class) explain(r *Ruling, row int32, no uint16) journal.NodeRefusal {
+	node := c.memory.Table.Nodes[row]
 	e, known := c.why[row]
-	if !known || e.node != node {
+	if !known || e.node != node || e.no != no {
 		judge, _ := c.Filter[max(c.by[no], 0)].(Explainer)
-		e = explained{node, r.explain(judge, refusal{node, c.said[no]})}
+		e = explained{node, no, r.explain(judge, refusal{node, c.said[no]})}
 		if c.why == nil {
 			c.why = map[int32]explained{}
 		}

@@ -12,7 +12,6 @@ import (
 	policy "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
@@ -82,7 +81,7 @@ func (f *fray) place(p *v1.Pod, from int, enough [2]int32) {
 	plain := preempt.In{In: in, Refused: r.Reader(), Budgets: f.listed(), Percent: enough[0], Absolute: enough[1]}
 	quick := plain
 	quick.Tried, quick.Budgets = &f.tried, f.listed()
-	plain.Promised = nil
+	plain.Promised, plain.Pledged = nil, nil
 	want, err := preempt.Search(f.Context(), plain)
 	if err != nil {
 		f.Fatal(err)
@@ -133,7 +132,7 @@ func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
 	chosen := 0
 	for range rounds {
 		rapid.Check(t, func(r *rapid.T) {
-			f := &fray{town: &town{T: r, world: snapshot.NewWorld(), promised: map[string][]framework.PodInfo{}}, judges: defaultJudges(t), budgets: map[string]*policy.PodDisruptionBudget{}}
+			f := &fray{town: newTown(r), judges: defaultJudges(t), budgets: map[string]*policy.PodDisruptionBudget{}}
 			for i := range rapid.IntRange(1, 5).Draw(r, "nodes") {
 				f.world.SetNode(f.node(fmt.Sprintf("n%d", i)))
 			}

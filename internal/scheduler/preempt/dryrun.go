@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -18,7 +19,9 @@ type byRow interface{ Row(int) *framework.Status }
 // potential lists the nodes, by their place in the snapshot's list, that others' leaving may help.
 func potential(in *In) []int32 {
 	fast, ok := in.Refused.(byRow)
-	out := make([]int32, 0, in.World.Len())
+	out := in.Tried.scratch(2 * in.World.Len())
+	var last *framework.Status // nodes are refused for few reasons
+	helps := false
 	for row := range in.World.Len() {
 		var s *framework.Status
 		if ok {
@@ -26,7 +29,10 @@ func potential(in *In) []int32 {
 		} else {
 			s = in.Refused.Get(in.World.At(row).Node().Name)
 		}
-		if s.Code() == framework.Unschedulable {
+		if s != last || row == 0 {
+			last, helps = s, s.Code() == framework.Unschedulable
+		}
+		if helps {
 			out = append(out, int32(row))
 		}
 	}
@@ -43,9 +49,10 @@ func dryRun(ctx context.Context, in *In, budgets []budget) (tries, candidates []
 	if in.Pick != nil {
 		from = in.Pick(len(rows))
 	}
-	rows = slices.Concat(rows[from:], rows[:from])
+	rows = append(rows, rows[:from]...)[from:]
 	s := newSearch(in, budgets)
 	harmless := false
+	tries, candidates = make([]*try, 0, enough), make([]*try, 0, enough)
 	for len(rows) > 0 && (len(candidates) < enough || !harmless) {
 		round := s.round(ctx, rows[:min(enough, len(rows))])
 		rows = rows[len(round):]
@@ -63,47 +70,91 @@ func dryRun(ctx context.Context, in *In, budgets []budget) (tries, candidates []
 // search is one search for victims.
 type search struct {
 	*In
-	budgets  []budget
-	known    *known                        // tries that may still hold; nil: none are kept for this Pod
-	ledger   ledger                        // nil: nodes are tried by taking Pods away and asking the filters
-	promised map[int32][]framework.PodInfo // by row: Pods promised the node whose priority is not lower; read when Promised says which nodes these are
+	budgets []budget
+	known   *known            // tries that may still hold; nil: none are kept for this Pod
+	ledger  ledger            // nil: nodes are tried by taking Pods away and asking the filters
+	awaited bool              // Tried says who is promised which row
+	fast    byRow             // nil: what was said of a node is not looked up
+	refusal *framework.Status // looked up last
+	passed  int               // filters that were heard before it
+	gone    []*v1.Pod         // room for tries' victims
+	fresh   []try             // room for tries
 }
 
 func newSearch(in *In, budgets []budget) *search {
 	s := &search{In: in, budgets: budgets}
-	if in.Promised != nil {
-		s.promised = make(map[int32][]framework.PodInfo, len(in.Promised))
-		for _, name := range in.Promised {
-			if row, ok := in.World.Index(name); ok {
-				s.promised[int32(row)] = s.rivals(name)
-			}
-		}
-	}
 	if s.known = in.Tried.recall(in); s.known != nil {
 		s.ledger = newLedger(in)
+	}
+	if s.fast, _ = in.Refused.(byRow); in.Nominated != nil && in.Promised != nil && in.Tried.follows(in) {
+		in.Tried.who.Follow(&in.In)
+		s.awaited = true
 	}
 	return s
 }
 
-// rivals are the Pods promised a node whose priority is not lower, for which it must have room too.
-func (s *search) rivals(node string) []framework.PodInfo {
-	var out []framework.PodInfo
-	for _, i := range s.Nominated(node) {
-		if i.GetPod().UID != s.Pod.UID && pod.Priority(i.GetPod()) >= pod.Priority(s.Pod) {
-			out = append(out, i)
-		}
+// heard tells how many filters of the ledger passed a row before one refused it.
+func (s *search) heard(row int32) int {
+	if s.fast == nil {
+		return 0
 	}
-	return out
+	if said := s.fast.Row(int(row)); said != s.refusal || s.refusal == nil {
+		s.refusal, s.passed = said, s.ledger.heard(said)
+	}
+	return s.passed
 }
 
+// chunk is how many tries, and twice how many victims, share a piece of memory.
+const chunk = 32
+
+// try begins a try.
+func (s *search) try(b basis) *try {
+	if len(s.fresh) == 0 {
+		s.fresh = make([]try, chunk)
+	}
+	t := &s.fresh[0]
+	s.fresh = s.fresh[1:]
+	t.basis = b
+	return t
+}
+
+// slab is room for the victims of a try.
+func (s *search) slab(n int) []*v1.Pod {
+	if cap(s.gone)-len(s.gone) < n {
+		s.gone = make([]*v1.Pod, 0, max(n, 2*chunk))
+	}
+	return s.gone[len(s.gone) : len(s.gone) : len(s.gone)+n]
+}
+
+// promisedOn are the Pods promised a node whose priority is not lower, for which it must have room too.
 func (s *search) promisedOn(row int32, node framework.NodeInfo) []framework.PodInfo {
 	switch {
 	case s.Nominated == nil:
 		return nil
-	case s.promised == nil:
-		return s.rivals(node.Node().Name)
+	case s.awaited:
+		return s.rivals(s.Tried.who.On(row))
 	}
-	return s.promised[row]
+	return s.rivals(s.Nominated(node.Node().Name))
+}
+
+// rivals are those of the Pods promised a node whose priority is not lower.
+func (s *search) rivals(all []framework.PodInfo) []framework.PodInfo {
+	counts := func(i framework.PodInfo) bool {
+		return i.GetPod().UID != s.Pod.UID && pod.Priority(i.GetPod()) >= pod.Priority(s.Pod)
+	}
+	for n, i := range all {
+		if counts(i) {
+			continue
+		}
+		out := slices.Clone(all[:n])
+		for _, i := range all[n+1:] {
+			if counts(i) {
+				out = append(out, i)
+			}
+		}
+		return out
+	}
+	return all
 }
 
 // round gives a try for each row: the one that is kept where it still holds, else a new one.
@@ -119,7 +170,7 @@ func (s *search) round(ctx context.Context, rows []int32) []*try {
 				continue
 			}
 		}
-		out[i] = &try{basis: basis}
+		out[i] = s.try(basis)
 		stale = append(stale, i)
 	}
 	one := func(i int) { s.attempt(ctx, out[stale[i]]) }

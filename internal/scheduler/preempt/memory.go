@@ -29,6 +29,8 @@ type Memory struct {
 	edition int64                         // grows when they change
 	counts  Counts
 	rooms   rooms
+	who     place.Awaited
+	rows    []int32 // scratch
 }
 
 // Counts tell how a Memory was used since it was made.
@@ -40,6 +42,18 @@ type Counts struct {
 // Counts tells how the memory was used.
 func (m *Memory) Counts() Counts { return m.counts }
 
+// scratch is room for n rows, until it is asked for again.
+func (m *Memory) scratch(n int) []int32 {
+	if m == nil {
+		return make([]int32, 0, n)
+	}
+	m.rows = slices.Grow(m.rows[:0], n)
+	return m.rows
+}
+
+// follows tells whether the memory is about nodes as they are listed in this snapshot.
+func (m *Memory) follows(in *In) bool { return m != nil && in.World.Layout() != 0 }
+
 // known are the tries for one shape.
 type known struct {
 	used  int64
@@ -48,7 +62,7 @@ type known struct {
 
 // recall gives what is known for the Pod's shape; nil when its searches cannot be shared.
 func (m *Memory) recall(in *In) *known {
-	if m == nil || in.World.Layout() == 0 {
+	if !m.follows(in) {
 		return nil
 	}
 	key, ok := shape(m.key[:0], in)

@@ -3,7 +3,6 @@ package preempt
 import (
 	"context"
 	"slices"
-	"sort"
 
 	"k8s.io/kube-scheduler/framework"
 
@@ -21,11 +20,18 @@ type rooms struct {
 	kept int    // Pods in them
 }
 
-// room is a node's Pods, the most important first, and what each of them asks for.
+// room is a node's Pods, the most important first, and what is read of each of them, side by side, as looking it up in the Pods costs more than adding it up.
 type room struct {
-	node framework.NodeInfo
-	pods []framework.PodInfo
-	asks []place.Sum
+	node    framework.NodeInfo
+	pods    []framework.PodInfo
+	tenants []tenant
+	used    place.Sum // by all of them
+}
+
+// tenant is what is read of a Pod that may have to leave: what it asks for and the harm that its leaving does.
+type tenant struct {
+	asks place.Sum
+	harm
 }
 
 func (r *rooms) at(row int32, n framework.NodeInfo) *room {
@@ -37,12 +43,22 @@ func (r *rooms) at(row int32, n framework.NodeInfo) *room {
 		clear(r.of)
 		r.kept = len(n.GetPods())
 	}
-	*at = room{node: n, pods: slices.Clone(n.GetPods()), asks: make([]place.Sum, len(n.GetPods()))}
+	*at = room{node: n, pods: slices.Clone(n.GetPods()), tenants: make([]tenant, len(n.GetPods())), used: place.SumOf(snapshot.VectorOf(n.GetRequested()))}
 	slices.SortFunc(at.pods, func(a, b framework.PodInfo) int { return importance(a.GetPod(), b.GetPod()) })
 	for i, p := range at.pods {
-		at.asks[i] = askOf(p)
+		at.tenants[i] = tenant{askOf(p), harmOf(p.GetPod())}
 	}
 	return at
+}
+
+// below is the place of the first Pod of a lower priority, and what is used without those.
+func (r *room) below(priority int32) (first int, used place.Sum) {
+	first, used = len(r.tenants), r.used
+	for first > 0 && r.tenants[first-1].priority < priority {
+		first--
+		used.Sub(r.tenants[first].asks)
+	}
+	return first, used
 }
 
 func askOf(p framework.PodInfo) place.Sum {
@@ -78,14 +94,20 @@ func newLedger(in *In) ledger {
 	return out
 }
 
-// admits asks all filters about a node of which so much is used.
-func (l ledger) admits(ctx context.Context, in *In, n framework.NodeInfo, used place.Sum) *framework.Status {
-	for _, e := range l {
+// heard tells how many of the filters have had their say when one refused a node: those before it let the Pod pass.
+func (l ledger) heard(refusal *framework.Status) int {
+	return max(slices.IndexFunc(l, func(e entry) bool { return e.judge[0].Name() == refusal.Plugin() }), 0)
+}
+
+// admits asks the filters about a node of which so much is used; the first ones, as many as were heard, only where they read that.
+func (l ledger) admits(ctx context.Context, t *addition, used place.Sum) *framework.Status {
+	for i, e := range l {
 		var s *framework.Status
-		if e.spare != nil {
-			s = e.spare(used, n)
-		} else {
-			s = place.Filter(ctx, in.In, e.judge, n)
+		switch {
+		case e.spare != nil:
+			s = e.spare(used, t.node)
+		case i >= t.heard:
+			s = place.Filter(ctx, t.In.In, e.judge, t.node)
 		}
 		if s != nil {
 			return s
@@ -104,46 +126,56 @@ func (l ledger) suffices(n framework.NodeInfo, used place.Sum) bool {
 	return true
 }
 
+// addition is a try that is made by adding up.
+type addition struct {
+	*search
+	*try
+	heard int
+}
+
 // addUp is attempt by adding up.
 func (s *search) addUp(ctx context.Context, t *try, row int32) {
 	all := s.Tried.rooms.at(row, t.node)
-	first := sort.Search(len(all.pods), func(i int) bool { return pod.Priority(all.pods[i].GetPod()) < pod.Priority(s.Pod) })
-	asks := all.asks[first:]
+	first, used := all.below(pod.Priority(s.Pod))
 	if t.lower = all.pods[first:]; len(t.lower) == 0 {
 		t.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, NoVictims)
 		return
 	}
-	used := place.SumOf(snapshot.VectorOf(t.node.GetRequested()))
-	for _, a := range asks {
-		used.Sub(a)
-	}
 	for _, r := range t.rivals { // where it has room beside them, it has room without
 		used.Add(askOf(r))
 	}
-	if t.status = s.ledger.admits(ctx, s.In, t.node, used); t.status != nil {
+	a := addition{s, t, s.heard(row)}
+	if t.status = s.ledger.admits(ctx, &a, used); t.status != nil {
 		return
 	}
-	back := func(i int, p framework.PodInfo, ask place.Sum) {
-		used.Add(ask)
-		if s.ledger.suffices(t.node, used) {
-			return
-		}
-		used.Sub(ask)
-		if t.victims = append(t.victims, p.GetPod()); i < len(t.breaking) {
-			t.broken++
-		}
-	}
+	t.weight, t.victims = unharmed(), s.slab(len(t.lower))
 	if len(s.budgets) == 0 {
-		for i, p := range t.lower {
-			back(i, p, asks[i])
+		for i := first; i < len(all.pods); i++ {
+			a.back(&used, all.pods[i], &all.tenants[i])
 		}
 	} else {
 		var harmless []framework.PodInfo
 		t.breaking, harmless = split(t.lower, s.budgets)
-		for i, p := range slices.Concat(t.breaking, harmless) {
-			back(i, p, askOf(p))
+		for _, p := range t.breaking {
+			a.back(&used, p, &tenant{askOf(p), harmOf(p.GetPod())})
+		}
+		t.broken = len(t.victims)
+		for _, p := range harmless {
+			a.back(&used, p, &tenant{askOf(p), harmOf(p.GetPod())})
 		}
 		slices.SortStableFunc(t.victims, importance)
 	}
-	t.weigh()
+	s.gone = s.gone[:len(s.gone)+len(t.victims)]
+	t.victims = slices.Clip(t.victims)
+}
+
+// back gives a Pod its place again unless the preemptor would not fit then.
+func (a *addition) back(used *place.Sum, p framework.PodInfo, t *tenant) {
+	used.Add(t.asks)
+	if a.ledger.suffices(a.node, *used) {
+		return
+	}
+	used.Sub(t.asks)
+	a.victims = append(a.victims, p.GetPod())
+	a.add(t.harm)
 }

@@ -28,23 +28,48 @@ type basis struct {
 	edition  int64               // of the budgets that say so
 }
 
+// harm is what is read of a victim to compare candidates.
+type harm struct {
+	priority int32
+	began    moment
+}
+
+func harmOf(p *v1.Pod) harm { return harm{pod.Priority(p), momentOf(started(p))} }
+
+// moment is a time that is compared only.
+type moment struct{ seconds, nanos int64 }
+
+func momentOf(t metav1.Time) moment { return moment{t.Unix(), int64(t.Nanosecond())} }
+
+func (m moment) compare(o moment) int {
+	return cmp.Or(cmp.Compare(m.seconds, o.seconds), cmp.Compare(m.nanos, o.nanos))
+}
+
 // weight is what candidates are compared by.
 type weight struct {
-	highest  int32       // the highest priority among the victims
-	sum      int64       // of their priorities, each lifted above zero so that more victims always weigh more
-	earliest metav1.Time // start among the victims of the highest priority; the later, the less was lost
+	highest  int32  // the highest priority among the victims
+	sum      int64  // of their priorities, each lifted above zero so that more victims always weigh more
+	earliest moment // start among the victims of the highest priority; the later, the less was lost
+}
+
+// unharmed is the weight of no victims.
+func unharmed() weight { return weight{highest: -1 << 31, earliest: momentOf(notBegun())} }
+
+// add counts another victim.
+func (w *weight) add(h harm) {
+	w.sum += int64(h.priority) + 1<<31
+	switch {
+	case h.priority > w.highest:
+		w.highest, w.earliest = h.priority, h.began
+	case h.priority == w.highest && h.began.compare(w.earliest) < 0:
+		w.earliest = h.began
+	}
 }
 
 func (t *try) weigh() {
-	t.weight = weight{highest: -1 << 31, earliest: notBegun()}
-	if len(t.victims) > 0 {
-		t.highest = pod.Priority(t.victims[0])
-	}
+	t.weight = unharmed()
 	for _, v := range t.victims {
-		t.sum += int64(pod.Priority(v)) + 1<<31
-		if s := started(v); pod.Priority(v) == t.highest && s.Before(&t.earliest) {
-			t.earliest = s
-		}
+		t.add(harmOf(v))
 	}
 }
 
@@ -55,7 +80,7 @@ func least(a, b *try) int {
 		cmp.Compare(a.highest, b.highest),
 		cmp.Compare(a.sum, b.sum),
 		cmp.Compare(len(a.victims), len(b.victims)),
-		b.earliest.Compare(a.earliest.Time),
+		b.earliest.compare(a.earliest),
 	)
 }
 
