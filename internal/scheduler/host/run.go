@@ -110,7 +110,8 @@ func (o *Options) open(own *rest.Config) (kubernetes.Interface, error) {
 			return nil, err
 		}
 	}
-	return client, wire.Pods(o.Informers, cfg, over)
+	o.Informers, err = wire.Over(o.Informers, cfg, over)
+	return client, err
 }
 
 // readsWhole tells whether somebody may read fields of Pods that the plugins at hand do not.

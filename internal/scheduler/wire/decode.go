@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -14,14 +15,10 @@ import (
 // magic begins objects in protobuf (k8s.io/apimachinery/pkg/runtime/serializer/protobuf).
 var magic = []byte("k8s\x00")
 
-var (
-	podKind  = v1.SchemeGroupVersion.WithKind("Pod")
-	listKind = v1.SchemeGroupVersion.WithKind("PodList")
-)
-
-// decoder decodes Pods and lists of them itself and leaves all else to an ordinary one.
+// decoder decodes objects of a row and lists of them itself and leaves all else to an ordinary one.
 type decoder struct {
 	runtime.Serializer
+	*row
 	*stock
 }
 
@@ -32,40 +29,35 @@ type stock struct {
 	specs    shared[v1.PodSpec]
 	statuses shared[v1.PodStatus]
 	names    shared[string]
+	affinity shared[v1.Affinity]
 	room     []byte
 }
 
-// Decode decodes into a new object, or into one that is a Pod or a list of Pods.
+// Decode decodes into a new object.
 func (d decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if kind, raw := envelope(data); kind == podKind.Kind || kind == listKind.Kind {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		switch o := into.(type) {
-		case nil:
-			if kind == podKind.Kind {
-				if p := (&v1.Pod{}); d.pod(raw, p) == nil {
-					return p, &podKind, nil
-				}
-			} else if l := (&v1.PodList{}); d.list(raw, l) == nil {
-				return l, &listKind, nil
-			}
-		case *v1.Pod:
-			if p := (v1.Pod{}); kind == podKind.Kind && d.pod(raw, &p) == nil {
-				*o = p
-				return o, &podKind, nil
-			}
-		case *v1.PodList:
-			if l := (v1.PodList{}); kind == listKind.Kind && d.list(raw, &l) == nil {
-				*o = l
-				return o, &listKind, nil
-			}
-		}
+	if into != nil {
+		return d.Serializer.Decode(data, defaults, into)
 	}
-	return d.Serializer.Decode(data, defaults, into) // its errors say what is wrong
+	of, read := d.GroupVersionKind, d.one
+	kind, raw := envelope(data, of.GroupVersion())
+	switch kind {
+	case of.Kind:
+	case d.list:
+		of.Kind, read = kind, d.many
+	default:
+		return d.Serializer.Decode(data, defaults, into)
+	}
+	d.mu.Lock()
+	o, err := read(d.stock, raw)
+	d.mu.Unlock()
+	if err != nil {
+		return d.Serializer.Decode(data, defaults, into) // its errors say what is wrong
+	}
+	return o, &of, nil
 }
 
-// envelope gives the kind of an object of v1 and its bytes; an empty kind for what it cannot read.
-func envelope(data []byte) (kind string, raw []byte) {
+// envelope gives the kind of an object of a version of the API and its bytes; an empty kind for any other, and for what it cannot read.
+func envelope(data []byte, of schema.GroupVersion) (kind string, raw []byte) {
 	data, ok := bytes.CutPrefix(data, magic)
 	if !ok {
 		return "", nil
@@ -77,7 +69,7 @@ func envelope(data []byte) (kind string, raw []byte) {
 			return each(value, func(n protowire.Number, _ protowire.Type, _, value []byte) error {
 				switch n {
 				case 1:
-					version = string(value) == podKind.Version
+					version = sameVersion(value, of)
 				case 2:
 					kind = string(value)
 				}
@@ -94,14 +86,23 @@ func envelope(data []byte) (kind string, raw []byte) {
 	return kind, raw
 }
 
-func (s *stock) list(raw []byte, l *v1.PodList) error {
+// sameVersion compares without making strings.
+func sameVersion(raw []byte, of schema.GroupVersion) bool {
+	if of.Group == "" {
+		return string(raw) == of.Version
+	}
+	group, version, ok := bytes.Cut(raw, []byte("/"))
+	return ok && string(group) == of.Group && string(version) == of.Version
+}
+
+// eachItem reads a list.
+func eachItem(raw []byte, meta *metav1.ListMeta, item func(raw []byte) error) error {
 	return each(raw, func(n protowire.Number, _ protowire.Type, _, value []byte) error {
 		switch n {
 		case 1:
-			return l.ListMeta.Unmarshal(value)
+			return meta.Unmarshal(value)
 		case 2:
-			l.Items = append(l.Items, v1.Pod{})
-			return s.pod(value, &l.Items[len(l.Items)-1])
+			return item(value)
 		}
 		return nil
 	})
@@ -138,18 +139,33 @@ func (s *stock) spec(raw []byte, spec *v1.PodSpec) error {
 	if err != nil {
 		return err
 	}
-	node, err := s.names.of(s, nodeName, raw, func(name *string, raw []byte) error {
-		var only v1.PodSpec
-		err := only.Unmarshal(raw)
-		*name = only.NodeName
-		return err
-	})
-	if err != nil {
-		return err
-	}
 	*spec = *common
-	spec.NodeName = *node
-	return nil
+	return s.ownSpec(raw, spec)
+}
+
+// ownSpec reads what Pods of one kind have each for itself: the node, and the affinity of those that name theirs, as a DaemonSet's do.
+func (s *stock) ownSpec(raw []byte, spec *v1.PodSpec) error {
+	return each(raw, func(n protowire.Number, t protowire.Type, _, value []byte) error {
+		switch {
+		case n != 10 && n != 18:
+		case t != protowire.BytesType:
+			return fmt.Errorf("protobuf: field %d of a spec has type %d", n, t)
+		case n == 10:
+			name, err := s.names.of(s, plainly, value, func(name *string, raw []byte) error {
+				*name = string(raw)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			spec.NodeName = *name
+		default:
+			var err error
+			spec.Affinity, err = s.affinity.of(s, plainly, value, (*v1.Affinity).Unmarshal)
+			return err
+		}
+		return nil
+	})
 }
 
 func (s *stock) status(raw []byte, status *v1.PodStatus) error {

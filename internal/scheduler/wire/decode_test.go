@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
@@ -17,7 +18,12 @@ import (
 
 func encoded(t *testing.T, o runtime.Object, kind string) []byte {
 	t.Helper()
-	o.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kind))
+	return encodedAs(t, o, v1.SchemeGroupVersion.WithKind(kind))
+}
+
+func encodedAs(t *testing.T, o runtime.Object, kind schema.GroupVersionKind) []byte {
+	t.Helper()
+	o.GetObjectKind().SetGroupVersionKind(kind)
 	var b bytes.Buffer
 	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(o, &b); err != nil {
 		t.Fatal(err)
@@ -25,8 +31,12 @@ func encoded(t *testing.T, o runtime.Object, kind string) []byte {
 	return b.Bytes()
 }
 
+func decoderOf(r *row) decoder {
+	return decoder{protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), r, &stock{}}
+}
+
 func newDecoder() decoder {
-	return decoder{protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), &stock{}}
+	return decoderOf(&rows[0])
 }
 
 // blank says in terms of the API what is left out.
@@ -93,7 +103,7 @@ func TestAPodIsDecodedButForWhatIsLeftOut(t *testing.T) {
 		blank(want.(*v1.Pod))
 		for _, again := range []string{"first", "from what is known"} {
 			got, kind, err := d.Decode(raw, nil, nil)
-			if err != nil || *kind != podKind {
+			if err != nil || *kind != v1.SchemeGroupVersion.WithKind("Pod") {
 				t.Fatalf("Pod %d, %s: %v, %v", i, again, kind, err)
 			}
 			if !equality.Semantic.DeepEqual(got, want) {
@@ -116,7 +126,7 @@ func TestEqualPodsShare(t *testing.T) {
 		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "token-" + name, MountPath: "/t"}}
 		list.Items = append(list.Items, *p)
 	}
-	out, _, err := d.Decode(encoded(t, list, "PodList"), nil, &v1.PodList{})
+	out, _, err := d.Decode(encoded(t, list, "PodList"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

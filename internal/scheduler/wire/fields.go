@@ -28,13 +28,14 @@ type message struct {
 	spare  func(value []byte) (bool, error) // tells whether the whole message is left out; nil: it is not
 }
 
-// What makes a Pod different from its siblings is read from each, the rest is shared.
+// What makes a Pod different from its siblings is read from each, the rest is shared. Of other objects all is read (whole) but who wrote it.
 var (
 	ownMeta    = &message{drop: set(3, 4, 11, 12, 13, 17)} // selfLink and managedFields (4, 17) nobody reads
 	sharedMeta = &message{only: set(3, 11, 12, 13)}        // namespace, labels, annotations, ownerReferences
-	nodeName   = &message{only: set(10)}
+	whole      = &message{nested: map[protowire.Number]*message{1: {drop: set(4, 17)}}}
+	plainly    = &message{}
 	podSpec    = &message{
-		drop:   set(10, 16, 34), // nodeName, hostname, ephemeralContainers, which come to Pods that have a node
+		drop:   set(10, 16, 18, 34), // nodeName and affinity, which each has for itself; hostname, and ephemeralContainers, which come to Pods that have a node
 		nested: map[protowire.Number]*message{1: volume, 2: container, 20: container},
 	}
 	// command, args, workingDir, env, three probes, envFrom, terminationMessagePath and -Policy

@@ -22,9 +22,9 @@ const (
 	mostBytes = 64 << 20 // of one event; the API server's objects are far smaller
 )
 
-// source lists and watches Pods.
+// source lists and watches objects of a row.
 type source struct {
-	get *rest.RESTClient
+	get rest.Interface
 	decoder
 }
 
@@ -33,7 +33,7 @@ func (s source) list(ctx context.Context, o metav1.ListOptions) (runtime.Object,
 }
 
 func (s source) request(o metav1.ListOptions) *rest.Request {
-	return s.get.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec)
+	return s.get.Get().Resource(s.resource).VersionedParams(&o, metav1.ParameterCodec)
 }
 
 func (s source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
