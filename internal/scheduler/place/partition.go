@@ -18,17 +18,24 @@ type partition struct {
 	sums       []*kept // what judges keep over all nodes, for this Pod's shape
 	rival      rival
 	clocks     []int64 // of sums that shift: until when that is known
-	pledged    int64  // until when changed promises are known
-	early      []bool // by verdict of the class: one of those judges may speak before it
-	generation int64  // of the snapshot that the groups are about; 0: none yet
-	version    int64  // of the columns that the groups are made by
+	pledged    int64   // until when changed promises are known
+	early      []bool  // by verdict of the class: one of those judges may speak before it
+	generation int64   // of the snapshot that the groups are about; 0: none yet
+	version    int64   // of the columns that the groups are made by
 	used       int64
 	rests      int64 // there were too many groups: the turn from which on it is tried again
 	ranks      columns.Ranks
 	groups     []group // by number; those without rows are in free
 	free       []int32
 	index      map[string]int32
+	recent
 	record
+}
+
+// recent is the group that a refused row was put into last, by its verdict alone.
+type recent struct {
+	last   int32 // -1: none
+	lastNo uint16
 }
 
 // group is rows that look alike.
@@ -65,7 +72,7 @@ func (m *Memory) partitionOf(c *cycle, by parts) *partition {
 		if m.partitions == nil {
 			m.partitions = map[parts]*partition{}
 		}
-		p = &partition{class: by.class, sums: slices.Clone(by.sums[:]), rival: by.rival}
+		p = &partition{class: by.class, sums: slices.Clone(by.sums[:]), rival: by.rival, recent: recent{last: -1}}
 		p.sums = slices.DeleteFunc(p.sums, func(k *kept) bool { return k == nil })
 		m.partitions[by] = p
 	}
@@ -121,6 +128,7 @@ func (p *partition) follow(c *cycle) bool {
 	if p.version != version || p.generation == 0 {
 		p.ranks.Reset(len(p.class.no))
 		p.groups, p.free, p.index, p.generation, p.version = nil, nil, map[string]int32{}, 0, version
+		p.last = -1
 	}
 	if p.generation != c.World.Generation() {
 		moved = append(moved, p.class.memory.stale(&c.In, p.generation)...)
@@ -128,6 +136,7 @@ func (p *partition) follow(c *cycle) bool {
 	for _, row := range moved {
 		if !p.put(c, row) {
 			p.ranks, p.groups, p.free, p.index, p.generation = columns.Ranks{}, nil, nil, nil, 0
+			p.last = -1
 			p.rests = p.class.memory.turn + rest
 			return false
 		}
@@ -168,21 +177,36 @@ func (p *partition) put(c *cycle, row int32) bool {
 	if !ok {
 		return false
 	}
+	was := p.ranks.Group(row)
+	if p.lastNo == no && p.last >= 0 { // most rows that many ask about look like the one before
+		p.move(row, was, p.last)
+		return true
+	}
 	m.key = p.look(m.key[:0], row, no)
 	g, known := p.index[string(m.key)]
-	was := p.ranks.Group(row)
 	if !known {
 		if len(p.index) >= mostGroups(p.ranks.Len()) {
 			return false
 		}
 		g = p.begin(group{key: string(m.key), no: no, row: row})
 	}
+	if p.last = -1; no != 0 && !p.hears(no) { // rows with this verdict are one group
+		p.last, p.lastNo = g, no
+	}
+	p.move(row, was, g)
+	return true
+}
+
+// move puts a row into a group.
+func (p *partition) move(row, was, g int32) {
 	p.ranks.Put(row, g, p.class.points(row))
 	if was >= 0 && was != g && p.ranks.Size(was) == 0 {
+		if p.last == was {
+			p.last = -1
+		}
 		delete(p.index, p.groups[was].key)
 		p.free = append(p.free, was)
 	}
-	return true
 }
 
 func (p *partition) begin(g group) int32 {

@@ -54,6 +54,7 @@ const mostTallies = 256
 // kept is a tally and the nodes it is over.
 type kept struct {
 	Tally
+	shifts     Shifting // nil: it does not
 	judge      string
 	nodes      []framework.NodeInfo
 	generation int64
@@ -84,6 +85,7 @@ func (m *Memory) tally(in *In, judge Tallying) *kept {
 			return nil
 		}
 		k = &kept{Tally: sums, judge: judge.Name(), nodes: make([]framework.NodeInfo, m.Table.Len())}
+		k.shifts, _ = sums.(Shifting)
 		m.tallies[tallyKey{in.Judges, string(key)}] = k
 	}
 	k.used = m.turn

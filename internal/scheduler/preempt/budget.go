@@ -44,25 +44,34 @@ func (b *budget) counts(p *v1.Pod) bool {
 
 // split parts Pods into those whose leaving would break a budget, given that the ones before them leave too, and the others.
 func split(pods []framework.PodInfo, budgets []budget) (breaking, harmless []framework.PodInfo) {
+	breaks := make([]bool, len(pods))
+	breaking = marked(pods, budgets, breaks)
+	for i, p := range pods {
+		if !breaks[i] {
+			harmless = append(harmless, p)
+		}
+	}
+	return breaking, harmless
+}
+
+// marked lists Pods whose leaving would break a budget, given that the ones before them leave too, and marks their places.
+func marked(pods []framework.PodInfo, budgets []budget, breaks []bool) (breaking []framework.PodInfo) {
 	left := make([]int32, len(budgets))
 	for i := range budgets {
 		left[i] = budgets[i].allowed
 	}
-	for _, i := range pods {
+	for at, i := range pods {
 		p := i.GetPod()
-		breaks := false
 		for b := range budgets {
 			if !budgets[b].counts(p) {
 				continue
 			}
 			left[b]--
-			breaks = breaks || left[b] < 0
+			breaks[at] = breaks[at] || left[b] < 0
 		}
-		if breaks {
+		if breaks[at] {
 			breaking = append(breaking, i)
-		} else {
-			harmless = append(harmless, i)
 		}
 	}
-	return breaking, harmless
+	return breaking
 }

@@ -3,10 +3,10 @@ package preempt
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/go-logr/logr"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -77,7 +77,7 @@ type search struct {
 	fast    byRow             // nil: what was said of a node is not looked up
 	refusal *framework.Status // looked up last
 	passed  int               // filters that were heard before it
-	gone    []*v1.Pod         // room for tries' victims
+	gone    []int32           // room for tries' victims
 	fresh   []try             // room for tries
 }
 
@@ -104,7 +104,7 @@ func (s *search) heard(row int32) int {
 	return s.passed
 }
 
-// chunk is how many tries, and twice how many victims, share a piece of memory.
+// chunk is how many tries, and some four times as many victims, share a piece of memory.
 const chunk = 32
 
 // try begins a try.
@@ -119,9 +119,9 @@ func (s *search) try(b basis) *try {
 }
 
 // slab is room for the victims of a try.
-func (s *search) slab(n int) []*v1.Pod {
+func (s *search) slab(n int) []int32 {
 	if cap(s.gone)-len(s.gone) < n {
-		s.gone = make([]*v1.Pod, 0, max(n, 2*chunk))
+		s.gone = make([]int32, 0, max(n, 4*chunk))
 	}
 	return s.gone[len(s.gone) : len(s.gone) : len(s.gone)+n]
 }
@@ -190,7 +190,9 @@ func (s *search) round(ctx context.Context, rows []int32) []*try {
 		s.Tried.counts.Held += int64(len(out) - len(stale))
 		for _, i := range stale {
 			if t := out[i]; !t.status.IsError() {
-				t.edition = s.Tried.edition
+				if t.told != nil {
+					t.told.edition = s.Tried.edition
+				}
 				s.known.tries[rows[i]] = t
 			}
 		}
@@ -222,23 +224,40 @@ func (s *search) attempt(ctx context.Context, t *try) {
 		return
 	}
 	slices.SortFunc(t.lower, func(a, b framework.PodInfo) int { return importance(a.GetPod(), b.GetPod()) })
-	var harmless []framework.PodInfo
-	t.breaking, harmless = split(t.lower, s.budgets)
-	for i, other := range slices.Concat(t.breaking, harmless) {
-		fits, s := putBack(ctx, &in, other, rest)
-		if s != nil {
-			t.status = s
+	t.weight = unharmed()
+	for i := range s.order(t) {
+		fits, status := putBack(ctx, &in, t.lower[i], rest)
+		if status != nil {
+			t.status = status
 			return
 		}
-		if fits {
-			continue
-		}
-		if t.victims = append(t.victims, other.GetPod()); i < len(t.breaking) {
-			t.broken++
+		if !fits {
+			t.leave = append(t.leave, int32(i))
+			t.add(harmOf(t.lower[i].GetPod()))
 		}
 	}
-	slices.SortStableFunc(t.victims, importance)
-	t.weigh()
+	slices.Sort(t.leave)
+}
+
+// order goes through the Pods that may stay after all: first those whose leaving would break a budget, each time the most important before others. It counts the ones
+// among the first that are to leave.
+func (s *search) order(t *try) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		breaks := make([]bool, len(t.lower))
+		if len(s.budgets) > 0 {
+			t.told = &told{breaking: marked(t.lower, s.budgets, breaks)}
+		}
+		for _, now := range [...]bool{true, false} {
+			for i := range t.lower {
+				if breaks[i] == now && !yield(i) {
+					return
+				}
+			}
+			if now {
+				t.broken = len(t.leave)
+			}
+		}
+	}
 }
 
 // putBack gives a Pod its place again unless the preemptor would not fit then.

@@ -142,12 +142,24 @@ func (s *search) holds(t *try, now *basis) bool {
 	if t.node != now.node || !slices.Equal(t.rivals, now.rivals) {
 		return false
 	}
-	if t.status == nil && t.edition != s.Tried.edition {
-		breaking, _ := split(t.lower, s.budgets)
-		if !slices.Equal(breaking, t.breaking) {
-			return false
-		}
-		t.edition = s.Tried.edition
+	return t.status != nil || s.toldTheSame(t)
+}
+
+// toldTheSame tells whether budgets still say the same of those who may have to leave.
+func (s *search) toldTheSame(t *try) bool {
+	var before told
+	if t.told != nil {
+		before = *t.told
+	} else if len(s.budgets) == 0 {
+		return true
 	}
+	if t.told != nil && before.edition == s.Tried.edition {
+		return true
+	}
+	breaking := marked(t.lower, s.budgets, make([]bool, len(t.lower)))
+	if !slices.Equal(breaking, before.breaking) {
+		return false
+	}
+	t.told = &told{breaking, s.Tried.edition}
 	return true
 }

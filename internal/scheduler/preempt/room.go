@@ -148,34 +148,27 @@ func (s *search) addUp(ctx context.Context, t *try, row int32) {
 	if t.status = s.ledger.admits(ctx, &a, used); t.status != nil {
 		return
 	}
-	t.weight, t.victims = unharmed(), s.slab(len(t.lower))
+	t.weight, t.leave = unharmed(), s.slab(len(t.lower))
 	if len(s.budgets) == 0 {
-		for i := first; i < len(all.pods); i++ {
-			a.back(&used, all.pods[i], &all.tenants[i])
+		for i := range t.lower {
+			a.back(&used, &all.tenants[first+i], i)
 		}
 	} else {
-		var harmless []framework.PodInfo
-		t.breaking, harmless = split(t.lower, s.budgets)
-		for _, p := range t.breaking {
-			a.back(&used, p, &tenant{askOf(p), harmOf(p.GetPod())})
+		for i := range s.order(t) {
+			a.back(&used, &all.tenants[first+i], i)
 		}
-		t.broken = len(t.victims)
-		for _, p := range harmless {
-			a.back(&used, p, &tenant{askOf(p), harmOf(p.GetPod())})
-		}
-		slices.SortStableFunc(t.victims, importance)
+		slices.Sort(t.leave)
 	}
-	s.gone = s.gone[:len(s.gone)+len(t.victims)]
-	t.victims = slices.Clip(t.victims)
+	s.gone, t.leave = s.gone[:len(s.gone)+len(t.leave)], slices.Clip(t.leave)
 }
 
 // back gives a Pod its place again unless the preemptor would not fit then.
-func (a *addition) back(used *place.Sum, p framework.PodInfo, t *tenant) {
+func (a *addition) back(used *place.Sum, t *tenant, at int) {
 	used.Add(t.asks)
 	if a.ledger.suffices(a.node, *used) {
 		return
 	}
 	used.Sub(t.asks)
-	a.victims = append(a.victims, p.GetPod())
+	a.leave = append(a.leave, int32(at))
 	a.add(t.harm)
 }

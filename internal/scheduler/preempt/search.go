@@ -86,16 +86,19 @@ func Search(ctx context.Context, in In) (Choice, error) {
 	if len(candidates) == 0 {
 		return Choice{Message: message(in, tries)}, nil
 	}
-	if in.Review != nil {
-		if candidates, err = review(in, candidates); err != nil {
-			return Choice{}, err
-		}
-		if len(candidates) == 0 {
-			return Choice{Message: message(in, tries)}, nil
-		}
-	}
 	best := slices.MinFunc(candidates, least)
-	return Choice{Node: best.node.Node().Name, Victims: slices.Clone(best.victims), Broken: best.broken, Candidates: len(candidates)}, nil
+	if in.Review == nil {
+		return Choice{Node: best.node.Node().Name, Victims: best.victims(), Broken: best.broken, Candidates: len(candidates)}, nil
+	}
+	left, err := review(in, candidates)
+	if err != nil {
+		return Choice{}, err
+	}
+	if len(left) == 0 {
+		return Choice{Message: message(in, tries)}, nil
+	}
+	chosen := slices.MinFunc(left, func(a, b *reviewed) int { return least(&a.try, &b.try) })
+	return Choice{Node: chosen.node.Node().Name, Victims: chosen.victims, Broken: chosen.broken, Candidates: len(left)}, nil
 }
 
 // Differences says in which points two choices for one Pod differ; none when they are equal.
@@ -122,23 +125,31 @@ func names(pods []*v1.Pod) []string {
 	return out
 }
 
+// reviewed is a candidate with the victims that are left after a review.
+type reviewed struct {
+	try
+	victims []*v1.Pod
+}
+
 // review has Review look at the candidates.
-func review(in In, candidates []*try) ([]*try, error) {
+func review(in In, candidates []*try) ([]*reviewed, error) {
 	asked := map[string]*extenderv1.Victims{}
 	for _, t := range candidates {
-		asked[t.node.Node().Name] = &extenderv1.Victims{Pods: t.victims, NumPDBViolations: int64(t.broken)}
+		asked[t.node.Node().Name] = &extenderv1.Victims{Pods: t.victims(), NumPDBViolations: int64(t.broken)}
 	}
 	left, err := in.Review(asked)
 	if err != nil {
 		return nil, err
 	}
-	var out []*try
+	var out []*reviewed
 	for _, t := range candidates {
 		if v := left[t.node.Node().Name]; v != nil {
-			reviewed := try{basis: t.basis, victims: slices.Clone(v.Pods), broken: int(v.NumPDBViolations)}
-			slices.SortStableFunc(reviewed.victims, importance)
-			reviewed.weigh()
-			out = append(out, &reviewed)
+			r := reviewed{try{basis: t.basis, broken: int(v.NumPDBViolations), weight: unharmed()}, slices.Clone(v.Pods)}
+			slices.SortStableFunc(r.victims, importance)
+			for _, p := range r.victims {
+				r.add(harmOf(p))
+			}
+			out = append(out, &r)
 		}
 	}
 	return out, nil

@@ -13,19 +13,33 @@ import (
 // try is what came of taking Pods away from one node.
 type try struct {
 	basis
-	victims []*v1.Pod // most important first
-	broken  int
-	status  *framework.Status // nil: a candidate
+	leave  []int32 // places among lower of the victims, the most important first
+	broken int
+	status *framework.Status // nil: a candidate
 	weight
 }
 
 // basis is what a try was made from, beside the shape of the Pod: while that is the same, so is the try.
 type basis struct {
-	node     framework.NodeInfo
-	rivals   []framework.PodInfo // promised the node, of no lower priority
-	lower    []framework.PodInfo // of lower priority, who may have to leave
-	breaking []framework.PodInfo // of these, whose leaving would break a budget
+	node   framework.NodeInfo
+	rivals []framework.PodInfo // promised the node, of no lower priority
+	lower  []framework.PodInfo // of lower priority, who may have to leave, the most important first
+	told   *told               // nil: there were no budgets
+}
+
+// told is what budgets said.
+type told struct {
+	breaking []framework.PodInfo // of lower, whose leaving would break one
 	edition  int64               // of the budgets that say so
+}
+
+// victims are the Pods that must leave, the most important first.
+func (t *try) victims() []*v1.Pod {
+	out := make([]*v1.Pod, len(t.leave))
+	for i, at := range t.leave {
+		out[i] = t.lower[at].GetPod()
+	}
+	return out
 }
 
 // harm is what is read of a victim to compare candidates.
@@ -47,8 +61,9 @@ func (m moment) compare(o moment) int {
 
 // weight is what candidates are compared by.
 type weight struct {
-	highest  int32  // the highest priority among the victims
-	sum      int64  // of their priorities, each lifted above zero so that more victims always weigh more
+	highest  int32 // the highest priority among the victims
+	sum      int64 // of their priorities, each lifted above zero so that more victims always weigh more
+	count    int
 	earliest moment // start among the victims of the highest priority; the later, the less was lost
 }
 
@@ -57,6 +72,7 @@ func unharmed() weight { return weight{highest: -1 << 31, earliest: momentOf(not
 
 // add counts another victim.
 func (w *weight) add(h harm) {
+	w.count++
 	w.sum += int64(h.priority) + 1<<31
 	switch {
 	case h.priority > w.highest:
@@ -66,20 +82,13 @@ func (w *weight) add(h harm) {
 	}
 }
 
-func (t *try) weigh() {
-	t.weight = unharmed()
-	for _, v := range t.victims {
-		t.add(harmOf(v))
-	}
-}
-
 // least orders candidates: the least harm first.
 func least(a, b *try) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),
 		cmp.Compare(a.highest, b.highest),
 		cmp.Compare(a.sum, b.sum),
-		cmp.Compare(len(a.victims), len(b.victims)),
+		cmp.Compare(a.count, b.count),
 		b.earliest.compare(a.earliest),
 	)
 }
