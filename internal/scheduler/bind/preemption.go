@@ -112,7 +112,7 @@ func (p *preemption) PostFilter(ctx context.Context, state framework.CycleState,
 	}
 	p.under.begin(preemptor.UID, time.Now())
 	p.handle.Go(func() { p.carryOut(ctx, job) })
-	return nominate(choice.Node), nil
+	return nominate(choice.Node), framework.NewStatus(framework.Success, fmt.Sprintf("preemption: found a potential placement for pod on node %s, preempting %d victims", choice.Node, len(choice.Victims)))
 }
 
 // brokeOff is how a search ends that never says how: it panicked, and whoever asked for it catches that.

@@ -211,7 +211,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p 
 	}
 	w, err := workOf(state)
 	if errors.Is(err, framework.ErrNotFound) {
-		return nil, framework.NewStatus(framework.Unschedulable, textNothing)
+		return nil, framework.NewStatus(framework.Unschedulable) // without a word, as of v1.37: that no claim helps is nobody's reason
 	}
 	if err != nil {
 		return nil, framework.AsStatus(err)
@@ -231,7 +231,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, state framework.CycleState, p 
 			return nil, framework.NewStatus(framework.Unschedulable, "deletion of ResourceClaim completed")
 		}
 	}
-	return nil, framework.NewStatus(framework.Unschedulable, textStill)
+	return nil, framework.NewStatus(framework.Unschedulable)
 }
 
 // elsewhere tells whether a node was refused because the claim's devices cannot be reached from it.

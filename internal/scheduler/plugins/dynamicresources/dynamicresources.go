@@ -34,8 +34,6 @@ const (
 	textPools       = "invalid resource pools were encountered"
 	textTimeout     = "timed out trying to allocate devices"
 	textFreed       = "deallocation of ResourceClaim completed"
-	textNothing     = "no new claims to deallocate"
-	textStill       = "still not schedulable"
 )
 
 // allocatorFeatures are those of v1.37 that are on by default.
