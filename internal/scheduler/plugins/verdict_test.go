@@ -285,6 +285,7 @@ func TestScores(t *testing.T) {
 		"defaults for empty":       {must(noderesources.NewFit(fitArgs(nil))), aPod("p"), two, nil, map[string][2]int64{"a": {97, 97}, "b": {97, 97}}},                                // 100m of 4, 200Mi of 8Gi: (97+97)/2
 		"balance kept":             {balanced, p, two, nil, map[string][2]int64{"a": {75, 75}, "b": {75, 75}}},
 		"balance worse and better": {balanced, aPod("p", asks("cpu=2")), two, []*v1.Pod{aPod("q", on("a"), asks("memory=4Gi"))}, map[string][2]int64{"a": {87, 87}, "b": {62, 62}}}, // ±0.25 of deviation
+		"balance, rounded before":  {balanced, aPod("p", asks("cpu=510m")), two, []*v1.Pod{aPod("q", on("a"), asks("cpu=1"))}, map[string][2]int64{"a": {72, 72}, "b": {71, 71}}},   // a: 81.1 after 87.5 counts as 81 after 87
 		"few soft taints":          {tainttoleration.New(), p, []*v1.Node{aNode("a", taint("x:PreferNoSchedule"), taint("y:PreferNoSchedule")), aNode("b", taint("x:PreferNoSchedule")), aNode("c")}, nil, map[string][2]int64{"a": {2, 0}, "b": {1, 50}, "c": {0, 100}}},
 		"preferred terms by weight": {must(nodeaffinity.New(nil)), aPod("p", func(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(80, "ssd"), prefer(20, "new")}}}

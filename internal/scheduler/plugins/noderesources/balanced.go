@@ -17,8 +17,7 @@ const (
 
 	balancedKey framework.StateKey = "PreScore" + BalancedName
 
-	neutral = 0.75 // share of the full score when the Pod leaves the balance as it is
-	swing   = 0.5  // how much of the change in balance counts
+	lowest = framework.MaxScore / 2 // what remains when the Pod spoils the balance altogether
 )
 
 // Balanced is the judge of balance.
@@ -69,8 +68,9 @@ func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Po
 	return balance(&with, &without), nil
 }
 
+// balance counts in whole points as upstream does: a balance is rounded down before it is compared.
 func balance(with, without *shares) int64 {
-	return int64((neutral + swing*(without.deviation()-with.deviation())) * float64(framework.MaxScore))
+	return lowest + (framework.MaxScore/2+with.balance()-without.balance())/2
 }
 
 // ScoreExtensions has none: scores are absolute.
@@ -83,30 +83,43 @@ func (*Balanced) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment
 
 // shares are requested fractions of resources, at most 1 each.
 type shares struct {
-	n        int
-	sum, sq  float64
-	low, top float64
+	n     int
+	first [4]float64
+	more  []float64
 }
 
 func (s *shares) add(requested, allocatable int64) {
 	f := min(float64(requested)/float64(allocatable), 1)
-	if s.n == 0 {
-		s.low, s.top = f, f
+	if s.n < len(s.first) {
+		s.first[s.n] = f
+	} else {
+		s.more = append(s.more, f)
 	}
-	s.low, s.top = min(s.low, f), max(s.top, f)
 	s.n++
-	s.sum += f
-	s.sq += f * f
 }
 
-// deviation is the standard deviation of the fractions, 0 for fewer than two.
+// balance is 100 points for equal shares, less as they differ.
+func (s *shares) balance() int64 { return int64((1 - s.deviation()) * float64(framework.MaxScore)) }
+
+// deviation is the standard deviation of the fractions, 0 for fewer than two. The mean comes first: of equal fractions nothing may be left.
 func (s *shares) deviation() float64 {
 	switch {
 	case s.n < 2:
 		return 0
 	case s.n == 2:
-		return (s.top - s.low) / 2
+		return math.Abs(s.first[0]-s.first[1]) / 2
 	}
-	mean := s.sum / float64(s.n)
-	return math.Sqrt(max(s.sq/float64(s.n)-mean*mean, 0))
+	first, sum, squares := s.first[:min(s.n, len(s.first))], 0.0, 0.0
+	for _, of := range [][]float64{first, s.more} {
+		for _, f := range of {
+			sum += f
+		}
+	}
+	mean := sum / float64(s.n)
+	for _, of := range [][]float64{first, s.more} {
+		for _, f := range of {
+			squares += (f - mean) * (f - mean)
+		}
+	}
+	return math.Sqrt(squares / float64(s.n))
 }
