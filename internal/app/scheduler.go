@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -29,10 +30,7 @@ import (
 // newScheduler is the scheduler alone.
 func newScheduler(io IO) *cobra.Command {
 	r, flags, record := &role{elects: true}, &host.Flags{}, &recorder{}
-	c := r.command(&cobra.Command{
-		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
-		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
-	}, func(ctx context.Context, client *rest.Config) error {
+	run := func(ctx context.Context, client *rest.Config) error {
 		o, err := flags.Options()
 		if err != nil {
 			return withFix(err, configFix)
@@ -54,11 +52,35 @@ func newScheduler(io IO) *cobra.Command {
 			return withFix(err, "choose another port with --secure-port, or 0 for none")
 		}
 		return err
-	})
+	}
+	r.without = func(ctx context.Context) error {
+		client, err := clientOfConfig(flags.File)
+		if err != nil {
+			return err
+		}
+		return run(ctx, client)
+	}
+	c := r.command(&cobra.Command{
+		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
+		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
+	}, run)
 	flags.Add(c.Flags())
 	record.flags(c.Flags(), "record-decisions")
 	c.AddCommand(newReplay(io))
 	return c
+}
+
+// clientOfConfig reaches the API server that a configuration file names in clientConnection.kubeconfig.
+func clientOfConfig(file string) (*rest.Config, error) {
+	cfg, err := host.ReadConfig(file)
+	if err != nil {
+		return nil, withFix(err, configFix)
+	}
+	if cfg.ClientConnection.Kubeconfig == "" {
+		return nil, usageError{errors.New(`gantry scheduler wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry scheduler --help"`)}
+	}
+	client, _, err := restConfig(cfg.ClientConnection.Kubeconfig)
+	return client, err
 }
 
 // schedulerShare is how much a scheduler in its own process may grow between collections, in percent of what it needs: most of what it reads is garbage a moment later, and

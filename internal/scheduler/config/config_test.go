@@ -93,6 +93,11 @@ func TestProfilesChooseTheirPlugins(t *testing.T) {
 	}
 }
 
+func args(plugin, text string) string {
+	return "profiles: [{pluginConfig: [{name: " + plugin + ", args: " + text + "}]}]"
+}
+
+// Where kube-scheduler v1.37 refuses the same, it does so in the same words.
 func TestErrorsNameTheField(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown field":         {"profils: []", `strict decoding error: unknown field "profils"`},
@@ -104,8 +109,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		"two of one name":       {"profiles: [{schedulerName: a}, {schedulerName: a}]", `profiles[1].schedulerName: Duplicate value: "a"`},
 		"no name":               {"profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName: Required value"},
 		"strategy":              {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Best}}}]}]", `profiles[0].pluginConfig[0].args.scoringStrategy.type: Unsupported value: "Best": supported values: "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`},
-		"weight":                {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 101}]}}}]}]", "profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of cpu not in valid range [1, 100]"},
-		"shape":                 {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: RequestedToCapacityRatio}}}]}]", "profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape: Required value: at least one point must be specified"},
+		"weight":                {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 101}]}}}]}]", "profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of cpu not in valid range (0, 100]"},
+		"shape":                 {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: RequestedToCapacityRatio}}}]}]", "profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio: Required value: must be specified when type is RequestedToCapacityRatio"},
 		"extender's URL":        {"extenders: [{urlPrefix: nowhere}]", `extenders[0].urlPrefix: Invalid value: "nowhere": must be a URL like http://host:port/path`},
 		"extender's weight":     {"extenders: [{urlPrefix: 'http://x', prioritizeVerb: score}]", "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it"},
 		"two binders":           {"extenders: [{urlPrefix: 'http://x', bindVerb: bind}, {urlPrefix: 'http://y', bindVerb: bind}]", `extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind`},
@@ -115,6 +120,24 @@ func TestErrorsNameTheField(t *testing.T) {
 		"gang's wait":           {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: -1}}]}]", "profiles[0].pluginConfig[0].args.permitWaitingTimeSeconds: Invalid value: -1: must be greater than or equal to 0"},
 		"gang's typo":           {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitSeconds: 1}}]}]", `unknown field "permitWaitSeconds"`},
 		"twice enabled":         {"profiles: [{plugins: {score: {enabled: [{name: X}, {name: X}]}}}]", `profiles[0].plugins.score.enabled[1].name: Duplicate value: "X"`},
+		"shape's order":         {args("NodeResourcesFit", "{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: [{utilization: 50, score: 11}, {utilization: 20, score: 1}]}}}"), "[profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[0].score: Invalid value: 11: not in valid range [0, 10], profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[1].utilization: Invalid value: 20: values must be sorted in increasing order]"},
+		"weight of balance":     {args("NodeResourcesBalancedAllocation", "{resources: [{name: cpu, weight: 2}]}"), "profiles[0].pluginConfig[0].args.resources[0].weight: Invalid value: 2: must be 1"},
+		"resource twice":        {args("NodeResourcesBalancedAllocation", "{resources: [{name: cpu, weight: 1}, {name: cpu, weight: 1}]}"), `profiles[0].pluginConfig[0].args.resources[1].name: Duplicate value: "cpu"`},
+		"ignored group":         {args("NodeResourcesFit", "{ignoredResourceGroups: [example.com/foo]}"), `profiles[0].pluginConfig[0].args.ignoredResourceGroups[0]: Invalid value: "example.com/foo": resource group name can't contain '/'`},
+		"affinity's weight":     {args("InterPodAffinity", "{hardPodAffinityWeight: 101}"), "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]"},
+		"added operator":        {args("NodeAffinity", "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: foo, operator: Is, values: [a]}]}]}}}"), `: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`},
+		"added number":          {args("NodeAffinity", "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: gen, operator: Gt, values: [x]}]}]}}}"), `.nodeSelectorTerms[0].matchExpressions[0].values[0]: Invalid value: "x": for 'Gt', 'Lt' operators, the value must be an integer`},
+		"spread of another way": {args("PodTopologySpread", "{defaultingType: Own}"), `profiles[0].pluginConfig[0].args.defaultingType: Unsupported value: "Own": supported values: "System", "List"`},
+		"spread of two ways":    {args("PodTopologySpread", "{defaultingType: System, defaultConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}"), `profiles[0].pluginConfig[0].args.defaultingType: Invalid value: "System": when .defaultConstraints are not empty`},
+		"spread twice":          {args("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 2, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}"), `profiles[0].pluginConfig[0].args.defaultConstraints[1]: Duplicate value: "{a, ScheduleAnyway}"`},
+		"spread of nothing":     {args("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 0}]}"), "[profiles[0].pluginConfig[0].args.defaultConstraints[0].maxSkew: Invalid value: 0: not in valid range (0, inf), profiles[0].pluginConfig[0].args.defaultConstraints[0].topologyKey: Required value: can not be empty, profiles[0].pluginConfig[0].args.defaultConstraints[0].whenUnsatisfiable: Required value: can not be empty]"},
+		"spread's key":          {args("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: a b, whenUnsatisfiable: ScheduleAnyway}]}"), `profiles[0].pluginConfig[0].args.defaultConstraints[0].topologyKey: Invalid value: "a b": name part must consist of`},
+		"volumes' wait":         {args("VolumeBinding", "{bindTimeoutSeconds: -1}"), "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value"},
+		"no candidates":         {args("DefaultPreemption", "{minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 0}"), "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as minCandidateNodesAbsolute"},
+		"less than none":        {args("DefaultPreemption", "{minCandidateNodesPercentage: 101, minCandidateNodesAbsolute: -1}"), "[profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100], profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: Invalid value: -1: not in valid range [0, inf)]"},
+		"devices' wait":         {args("DynamicResources", "{filterTimeout: -1s, bindingTimeout: 0s}"), `[profiles[0].pluginConfig[0].args.filterTimeout: Invalid value: "-1s": must be zero or positive, profiles[0].pluginConfig[0].args.bindingTimeout: Invalid value: "0s": must be at least 1 second]`},
+		"arguments of another":  {args("NodeAffinity", "{kind: NodeResourcesFitArgs, apiVersion: kubescheduler.config.k8s.io/v1}"), "decoding .profiles[0].pluginConfig[0]: args for plugin NodeAffinity were not of type NodeAffinityArgs.kubescheduler.config.k8s.io, got NodeResourcesFitArgs.kubescheduler.config.k8s.io"},
+		"managed by itself":     {"extenders: [{urlPrefix: 'http://x', managedResources: [{name: cpu}]}]", `extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name`},
 		"arguments for nothing": {"profiles: [{pluginConfig: [{name: NodeName, args: {}}]}]", "profiles[0].pluginConfig[0].args: Forbidden: plugin NodeName takes no arguments"},
 	} {
 		_, err := config.Load([]byte(head+c.text), "X")

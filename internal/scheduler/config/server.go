@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net/url"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	componentbase "k8s.io/component-base/config"
 	"k8s.io/component-base/config/v1alpha1"
 	basevalidation "k8s.io/component-base/config/validation"
 	config "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
 // checkProcess checks what is about the process: election and client.
@@ -50,6 +53,9 @@ func checkExtenders(extenders []config.Extender) field.ErrorList {
 			name := at.Child("managedResources").Index(j).Child("name")
 			for _, msg := range validation.IsQualifiedName(r.Name) {
 				errs = append(errs, field.Invalid(name, r.Name, msg))
+			}
+			if !fit.IsExtended(v1.ResourceName(r.Name)) {
+				errs = append(errs, field.Invalid(name, r.Name, "is an invalid extended resource name"))
 			}
 			if managed[r.Name] {
 				errs = append(errs, field.Invalid(name, r.Name, "duplicate extender managed resource name"))

@@ -121,7 +121,7 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 	}
 	switch {
 	case p.Sort == nil:
-		return nil, fmt.Errorf("at least one queue sort plugin is needed for profile with scheduler name %q", p.Name)
+		return nil, fmt.Errorf("only one queue sort plugin required for profile with scheduler name %q, but got 0", p.Name)
 	case len(p.bind) == 0:
 		return nil, fmt.Errorf("at least one bind plugin is needed for profile with scheduler name %q", p.Name)
 	}

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -45,17 +47,35 @@ func checkAffinity(path *field.Path, a *config.NodeAffinityArgs) field.ErrorList
 	var errs field.ErrorList
 	if req := a.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution; req != nil {
 		p := path.Child("requiredDuringSchedulingIgnoredDuringExecution")
-		if _, err := nodeaffinity.NewNodeSelector(req, field.WithPath(p)); err != nil {
-			errs = append(errs, field.Invalid(p, req, err.Error()))
-		}
+		_, err := nodeaffinity.NewNodeSelector(req, field.WithPath(p))
+		errs = append(errs, listed(p, err)...)
 	}
 	if pref := a.AddedAffinity.PreferredDuringSchedulingIgnoredDuringExecution; len(pref) > 0 {
 		p := path.Child("preferredDuringSchedulingIgnoredDuringExecution")
-		if _, err := nodeaffinity.NewPreferredSchedulingTerms(pref, field.WithPath(p)); err != nil {
-			errs = append(errs, field.Invalid(p, pref, err.Error()))
-		}
+		_, err := nodeaffinity.NewPreferredSchedulingTerms(pref, field.WithPath(p))
+		errs = append(errs, listed(p, err)...)
 	}
 	return errs
+}
+
+// listed takes apart what a library says of several fields; what names none is said of the path.
+func listed(path *field.Path, err error) field.ErrorList {
+	if err == nil {
+		return nil
+	}
+	said := []error{err}
+	if all := utilerrors.Aggregate(nil); errors.As(err, &all) {
+		said = utilerrors.Flatten(all).Errors()
+	}
+	var out field.ErrorList
+	for _, e := range said {
+		one := &field.Error{}
+		if !errors.As(e, &one) {
+			one = field.InternalError(path, e)
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 func cpuAndMemory() []config.ResourceSpec {
@@ -110,12 +130,11 @@ func checkFit(path *field.Path, a *config.NodeResourcesFitArgs) field.ErrorList 
 		errs = append(errs, field.NotSupported(path.Child("type"), string(s.Type), types))
 	}
 	errs = append(errs, checkResources(path.Child("resources"), s.Resources, 100)...)
-	if r := s.RequestedToCapacityRatio; r != nil || s.Type == config.RequestedToCapacityRatio {
-		var shape []config.UtilizationShapePoint
-		if r != nil {
-			shape = r.Shape
-		}
-		errs = append(errs, checkShape(path.Child("requestedToCapacityRatio", "shape"), shape)...)
+	switch r := s.RequestedToCapacityRatio; {
+	case r != nil:
+		errs = append(errs, checkShape(path.Child("requestedToCapacityRatio", "shape"), r.Shape)...)
+	case s.Type == config.RequestedToCapacityRatio:
+		errs = append(errs, field.Required(path.Child("requestedToCapacityRatio"), "must be specified when type is RequestedToCapacityRatio"))
 	}
 	return errs
 }
@@ -124,8 +143,11 @@ func checkResources(path *field.Path, all []config.ResourceSpec, most int64) fie
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i, r := range all {
-		if r.Weight < 1 || r.Weight > most {
-			errs = append(errs, field.Invalid(path.Index(i).Child("weight"), r.Weight, fmt.Sprintf("resource weight of %s not in valid range [1, %d]", r.Name, most)))
+		switch p := path.Index(i).Child("weight"); {
+		case most == 1 && r.Weight != 1:
+			errs = append(errs, field.Invalid(p, r.Weight, "must be 1"))
+		case r.Weight < 1 || r.Weight > most:
+			errs = append(errs, field.Invalid(p, r.Weight, fmt.Sprintf("resource weight of %s not in valid range (0, %d]", r.Name, most)))
 		}
 		if seen[r.Name] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), r.Name))
@@ -142,13 +164,13 @@ func checkShape(path *field.Path, shape []config.UtilizationShapePoint) field.Er
 	var errs field.ErrorList
 	for i, p := range shape {
 		if p.Utilization < 0 || p.Utilization > 100 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "not in valid range [0-100]"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "not in valid range [0, 100]"))
 		}
 		if i > 0 && shape[i-1].Utilization >= p.Utilization {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "utilization values must be sorted in increasing order"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "values must be sorted in increasing order"))
 		}
 		if p.Score < 0 || p.Score > 10 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("score"), p.Score, "not in valid range [0-10]"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("score"), p.Score, "not in valid range [0, 10]"))
 		}
 	}
 	return errs
@@ -172,22 +194,41 @@ func checkSpread(path *field.Path, a *config.PodTopologySpreadArgs) field.ErrorL
 	}
 	list := path.Child("defaultConstraints")
 	if a.DefaultingType == config.SystemDefaulting && len(a.DefaultConstraints) > 0 {
-		errs = append(errs, field.Invalid(list, a.DefaultConstraints, "when .defaultingType is not \"List\", this must be empty"))
+		errs = append(errs, field.Invalid(path.Child("defaultingType"), string(a.DefaultingType), "when .defaultConstraints are not empty"))
 	}
+	seen := map[string]bool{}
 	for i, c := range a.DefaultConstraints {
-		p := list.Index(i)
-		if c.MaxSkew <= 0 {
-			errs = append(errs, field.Invalid(p.Child("maxSkew"), c.MaxSkew, "not in valid range (0, inf)"))
+		errs = append(errs, checkConstraint(list.Index(i), c)...)
+		pair := fmt.Sprintf("{%s, %s}", c.TopologyKey, c.WhenUnsatisfiable)
+		if seen[pair] {
+			errs = append(errs, field.Duplicate(list.Index(i), pair))
 		}
-		if c.TopologyKey == "" {
-			errs = append(errs, field.Required(p.Child("topologyKey"), "can not be empty"))
+		seen[pair] = true
+	}
+	return errs
+}
+
+func checkConstraint(p *field.Path, c v1.TopologySpreadConstraint) field.ErrorList {
+	var errs field.ErrorList
+	if c.MaxSkew <= 0 {
+		errs = append(errs, field.Invalid(p.Child("maxSkew"), c.MaxSkew, "not in valid range (0, inf)"))
+	}
+	if key := p.Child("topologyKey"); c.TopologyKey == "" {
+		errs = append(errs, field.Required(key, "can not be empty"))
+	} else {
+		for _, msg := range validation.IsQualifiedName(c.TopologyKey) {
+			errs = append(errs, field.Invalid(key, c.TopologyKey, msg))
 		}
-		if c.WhenUnsatisfiable != v1.DoNotSchedule && c.WhenUnsatisfiable != v1.ScheduleAnyway {
-			errs = append(errs, field.NotSupported(p.Child("whenUnsatisfiable"), string(c.WhenUnsatisfiable), []string{string(v1.DoNotSchedule), string(v1.ScheduleAnyway)}))
-		}
-		if c.LabelSelector != nil {
-			errs = append(errs, field.Forbidden(p.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
-		}
+	}
+	switch at := p.Child("whenUnsatisfiable"); c.WhenUnsatisfiable {
+	case v1.DoNotSchedule, v1.ScheduleAnyway:
+	case "":
+		errs = append(errs, field.Required(at, "can not be empty"))
+	default:
+		errs = append(errs, field.NotSupported(at, string(c.WhenUnsatisfiable), []string{string(v1.DoNotSchedule), string(v1.ScheduleAnyway)}))
+	}
+	if c.LabelSelector != nil {
+		errs = append(errs, field.Forbidden(p.Child("labelSelector"), "constraint must not define a selector, as they deduced for each pod"))
 	}
 	return errs
 }
@@ -241,7 +282,7 @@ func checkPreemption(path *field.Path, a *config.DefaultPreemptionArgs) field.Er
 		errs = append(errs, field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "not in valid range [0, inf)"))
 	}
 	if percent == 0 && absolute == 0 {
-		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "cannot both be zero"), field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "cannot both be zero"))
+		errs = append(errs, field.Invalid(path.Child("minCandidateNodesPercentage"), percent, "cannot be zero at the same time as minCandidateNodesAbsolute"), field.Invalid(path.Child("minCandidateNodesAbsolute"), absolute, "cannot be zero at the same time as minCandidateNodesPercentage"))
 	}
 	return errs
 }
@@ -258,10 +299,10 @@ func completeDevices(a *config.DynamicResourcesArgs) {
 func checkDevices(path *field.Path, a *config.DynamicResourcesArgs) field.ErrorList {
 	var errs field.ErrorList
 	if t := a.FilterTimeout; t != nil && t.Duration < 0 {
-		errs = append(errs, field.Invalid(path.Child("filterTimeout"), t.String(), "must be greater than or equal to 0"))
+		errs = append(errs, field.Invalid(path.Child("filterTimeout"), t.Duration.String(), "must be zero or positive"))
 	}
 	if t := a.BindingTimeout; t != nil && t.Duration < time.Second {
-		errs = append(errs, field.Invalid(path.Child("bindingTimeout"), t.String(), "must be greater than or equal to 1 second"))
+		errs = append(errs, field.Invalid(path.Child("bindingTimeout"), t.Duration.String(), "must be at least 1 second"))
 	}
 	return errs
 }
