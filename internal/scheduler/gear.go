@@ -24,7 +24,7 @@ func (g *gear) open(o Options, recorder func(profile string) events.EventRecorde
 		cancel()
 		return shared, err
 	}
-	m.Recorder = recorder
+	m.Recorder, m.Post = recorder, o.Post
 	g.manager, g.cancel = m, cancel
 	shared.Devices = m
 	return shared, nil

@@ -85,7 +85,7 @@ func (m *Manager) bind(ctx context.Context, p *v1.Pod, item dynamicresources.Ite
 			}
 			if !slices.Contains(c.Finalizers, resourceapi.Finalizer) {
 				c.Finalizers = append(c.Finalizers, resourceapi.Finalizer)
-				is, err := client.Update(ctx, c, metav1.UpdateOptions{})
+				is, err := m.put(ctx, c, "")
 				if err != nil {
 					return fmt.Errorf("add finalizer to claim %s: %w", klog.KObj(c), err)
 				}
@@ -95,7 +95,7 @@ func (m *Manager) bind(ctx context.Context, p *v1.Pod, item dynamicresources.Ite
 			c.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
 		}
 		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
-		is, err := client.UpdateStatus(ctx, c, metav1.UpdateOptions{})
+		is, err := m.put(ctx, c, status)
 		if err != nil {
 			what := "reservation"
 			if item.Allocation != nil {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
+	"github.com/gantry-project/gantry/internal/scheduler/post"
 )
 
 // Manager is the framework's view of devices.
@@ -33,6 +34,8 @@ type Manager struct {
 	classes                resourcelisters.DeviceClassLister
 	byName                 *extendedresourcecache.ExtendedResourceCache
 	client                 kubernetes.Interface
+	// Post writes claims; nil: the client does.
+	Post *post.Poster
 	// Recorder writes events about Pods; nil: none are written.
 	Recorder func(profile string) events.EventRecorderLogger
 }

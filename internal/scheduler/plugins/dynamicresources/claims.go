@@ -65,21 +65,9 @@ func (pl *Plugin) PreEnqueue(_ context.Context, p *v1.Pod) *framework.Status {
 
 // PreFilter looks the claims up, and what there is to allocate from.
 func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod, nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	claims, err := pl.claimsOf(p)
-	if err != nil {
-		return nil, unresolvable(err.Error())
-	}
-	w := &work{claims: claims, selectors: make([]*nodeaffinity.NodeSelector, len(claims))}
-	if w.extended, err = pl.extendedOf(p); err != nil {
-		return nil, framework.AsStatus(err)
-	}
-	if len(claims) == 0 && w.extended == nil {
-		return nil, framework.NewStatus(framework.Skip)
-	}
-	for i, c := range claims {
-		if s := pl.consider(w, i, c); s != nil {
-			return nil, s
-		}
+	w, s := pl.begin(p)
+	if s != nil {
+		return nil, s
 	}
 	w.shelf = pl.kept.shelf(w, place.WorldOf(state))
 	if (len(w.missing) > 0 || w.extended != nil) && (w.shelf == nil || !pl.kept.stock.Apart()) {
@@ -96,6 +84,27 @@ func (pl *Plugin) PreFilter(ctx context.Context, state framework.CycleState, p *
 	}
 	state.Write(stateKey, w)
 	return nil, nil
+}
+
+// begin looks the claims up and sorts them.
+func (pl *Plugin) begin(p *v1.Pod) (*work, *framework.Status) {
+	claims, err := pl.claimsOf(p)
+	if err != nil {
+		return nil, unresolvable(err.Error())
+	}
+	w := &work{claims: claims, selectors: make([]*nodeaffinity.NodeSelector, len(claims))}
+	if w.extended, err = pl.extendedOf(p); err != nil {
+		return nil, framework.AsStatus(err)
+	}
+	if len(claims) == 0 && w.extended == nil {
+		return nil, framework.NewStatus(framework.Skip)
+	}
+	for i, c := range claims {
+		if s := pl.consider(w, i, c); s != nil {
+			return nil, s
+		}
+	}
+	return w, nil
 }
 
 // PreFilterExtensions has none: devices stay with the claims of Pods that would leave.

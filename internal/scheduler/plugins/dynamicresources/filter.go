@@ -25,7 +25,7 @@ func (pl *Plugin) Filter(ctx context.Context, state framework.CycleState, p *v1.
 		return framework.AsStatus(err)
 	}
 	if w.shelf != nil {
-		return pl.judge(ctx, w, n.Node())
+		return pl.judge(ctx, w, n.Node()).no
 	}
 	found := &seat{}
 	for i, selector := range w.selectors {
@@ -65,7 +65,8 @@ func (pl *Plugin) allocate(ctx context.Context, q search) *framework.Status {
 		return nil
 	}
 	var no *framework.Status
-	q.found.results, no = pl.find(ctx, q.work, q.node.Node(), claims)
+	n := q.node.Node()
+	q.found.results, no = pl.find(ctx, q.work, asked{n, pl.stockFor(q.work, n.Name), claims})
 	return no
 }
 

@@ -3,7 +3,7 @@ package dynamicresources
 import (
 	"context"
 	"errors"
-	"slices"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -14,29 +14,27 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// mostShapes bounds what is kept: a pointer per node for claims of one shape, and a few words for each node that was asked.
+// mostShapes bounds what is kept: a pointer per look of nodes for claims of one shape, and a few words for each look that was asked about.
 const mostShapes = 64
 
-// kept are the verdicts on nodes, by shape of claims, at the places that the nodes have in the newest snapshot.
+// kept are the verdicts, by shape of claims and look of nodes.
 type kept struct {
-	stock   Stock              // nil: nothing is kept
-	world   *snapshot.Snapshot // nil: none was seen
+	stock   Stock // nil: nothing is kept
 	shelves map[string]*shelf
 	turn    int64
+	looks
 }
 
-// shelf is what was found out about nodes for claims of one shape. A verdict stands until the node's object, its devices, or what is taken of them changes.
+// shelf is what was found out for claims of one shape.
 type shelf struct {
 	*kept
-	classes  []*resourceapi.DeviceClass // that the claims name, as they were
-	clock    int64                      // of the Stock
-	verdicts []*verdict                 // by place; nil: not known
+	age      int64                     // of the numbers
+	verdicts []atomic.Pointer[verdict] // by look; nil: not known
 	used     int64
 }
 
 // verdict is what the allocator said about a node.
 type verdict struct {
-	node  *v1.Node
 	no    *framework.Status // nil: all claims can be allocated
 	early int64             // score
 }
@@ -44,7 +42,7 @@ type verdict struct {
 // shelf finds or begins what is kept for a Pod with claims that have nothing yet; nil when nothing can be kept for it: without a Stock, with extended resources (which
 // claims come of them depends on the node), with claims that are allocated for some nodes, and about snapshots that were edited before any other was seen.
 func (k *kept) shelf(w *work, world *snapshot.Snapshot) *shelf {
-	if k.stock == nil || w.extended != nil || len(w.missing) == 0 || w.bound() || !k.follow(world) {
+	if !k.keeps(w) || !k.follow(k.stock, world) {
 		return nil
 	}
 	key, err := shapeOf(w)
@@ -53,23 +51,26 @@ func (k *kept) shelf(w *work, world *snapshot.Snapshot) *shelf {
 	}
 	k.turn++
 	s := k.shelves[key]
-	if s == nil || !slices.Equal(s.classes, w.classes) {
-		if s == nil && len(k.shelves) >= mostShapes {
-			k.forget()
+	if s == nil {
+		if len(k.shelves) >= mostShapes {
+			k.drop()
 		}
-		s = &shelf{kept: k, classes: w.classes, clock: -1, verdicts: make([]*verdict, k.world.Len())}
+		s = &shelf{kept: k}
 		k.shelves[key] = s
 	}
 	s.used = k.turn
-	nodes, now, known := k.stock.Since(s.clock)
-	s.clock = now
-	if !known {
-		clear(s.verdicts)
+	if s.age != k.age {
+		s.age, s.verdicts = k.age, nil
 	}
-	for _, name := range nodes {
-		s.drop(name)
+	if more := len(k.hashes) - len(s.verdicts); more > 0 {
+		s.verdicts = append(s.verdicts, make([]atomic.Pointer[verdict], max(more, len(s.verdicts)))...)
 	}
 	return s
+}
+
+// keeps tells whether verdicts on claims like these can be kept at all.
+func (k *kept) keeps(w *work) bool {
+	return k.stock != nil && w.extended == nil && len(w.missing) > 0 && !w.bound()
 }
 
 // bound tells whether some claim is allocated for some nodes only.
@@ -82,7 +83,7 @@ func (w *work) bound() bool {
 	return false
 }
 
-// shapeOf is all that the allocator reads of the claims, but for their names, which errors tell; errors are not kept.
+// shapeOf is all that the allocator reads of the claims and their classes, but for the claims' names, which errors tell; errors are not kept.
 func shapeOf(w *work) (string, error) {
 	var key []byte
 	for _, i := range w.missing {
@@ -92,11 +93,18 @@ func shapeOf(w *work) (string, error) {
 		}
 		key = place.AppendString(key, string(raw))
 	}
+	for _, c := range w.classes {
+		raw, err := c.Spec.Marshal()
+		if err != nil {
+			return "", err
+		}
+		key = place.AppendString(key, string(raw))
+	}
 	return string(key), nil
 }
 
-// forget drops the shape that was not asked about for longest.
-func (k *kept) forget() {
+// drop drops the shape that was not asked about for longest.
+func (k *kept) drop() {
 	oldest, turn := "", k.turn
 	for key, s := range k.shelves {
 		if s.used < turn {
@@ -106,66 +114,35 @@ func (k *kept) forget() {
 	delete(k.shelves, oldest)
 }
 
-// follow moves verdicts to the places that their nodes have in a snapshot. Edited snapshots are passed over: false when no other was seen.
-func (k *kept) follow(world *snapshot.Snapshot) bool {
-	if world == nil || world.Layout() == 0 {
-		return k.world != nil
-	}
-	was := k.world
-	k.world = world
-	if was != nil && was.Layout() == world.Layout() {
-		return true
-	}
-	for _, s := range k.shelves {
-		verdicts := make([]*verdict, world.Len())
-		for _, v := range s.verdicts {
-			if v == nil {
-				continue
-			}
-			if at, ok := world.Index(v.node.Name); ok {
-				verdicts[at] = v
-			}
-		}
-		s.verdicts = verdicts
-	}
-	return true
-}
-
 // of gives what is known about a node; nil for nothing.
 func (s *shelf) of(n *v1.Node) *verdict {
-	if at, ok := s.world.Index(n.Name); ok {
-		if v := s.verdicts[at]; v != nil && v.node == n {
-			return v
-		}
+	if at, ok := s.at(n); ok {
+		return s.verdicts[at].Load()
 	}
 	return nil
 }
 
-// keep remembers what was said about a node. Nodes are asked beside each other, each has its own place.
-func (s *shelf) keep(v *verdict) {
-	if at, ok := s.world.Index(v.node.Name); ok {
-		s.verdicts[at] = v
+// keep remembers what was said about a node with what was looked at then, which may be newer than the node's number. Nodes are asked beside each other.
+func (s *shelf) keep(n *v1.Node, seen *stock, v *verdict) {
+	at, ok := s.at(n)
+	if !ok || s.hashes[at] != lookless && s.hashes[at] != lookOf(seen) {
+		return
 	}
+	s.verdicts[at].Store(v)
 }
 
-// drop forgets what was said about a node.
-func (s *shelf) drop(node string) {
-	if at, ok := s.world.Index(node); ok {
-		s.verdicts[at] = nil
-	}
-}
-
-// judge asks the allocator about a node unless what it said before still holds.
-func (pl *Plugin) judge(ctx context.Context, w *work, n *v1.Node) *framework.Status {
+// judge asks the allocator about a node unless what it said before about one like it still holds.
+func (pl *Plugin) judge(ctx context.Context, w *work, n *v1.Node) *verdict {
 	if v := w.shelf.of(n); v != nil {
-		return v.no
+		return v
 	}
-	results, no := pl.find(ctx, w, n, w.claimsFor(nil))
-	if !lasting(no) {
-		return no
+	q := asked{n, pl.stockFor(w, n.Name), w.claimsFor(nil)}
+	results, no := pl.find(ctx, w, q)
+	v := &verdict{no: no, early: w.early(results)}
+	if lasting(no) {
+		w.shelf.keep(n, q.stock, v)
 	}
-	w.shelf.keep(&verdict{node: n, no: no, early: w.early(results)})
-	return no
+	return v
 }
 
 // lasting tells whether the allocator would say the same again: not when its time was up, nor when something is wrong with a claim or class, which names the claim.
@@ -191,12 +168,19 @@ func (w *work) claimsFor(own *resourceapi.ResourceClaim) []*resourceapi.Resource
 	return claims
 }
 
+// asked is a question to the allocator.
+type asked struct {
+	node   *v1.Node
+	stock  *stock // that its devices are taken from
+	claims []*resourceapi.ResourceClaim
+}
+
 // find looks for devices of the node for all of the claims.
-func (pl *Plugin) find(ctx context.Context, w *work, n *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, *framework.Status) {
-	allocator := w.allocator
+func (pl *Plugin) find(ctx context.Context, w *work, q asked) ([]resourceapi.AllocationResult, *framework.Status) {
+	allocator, n, claims := w.allocator, q.node, q.claims
 	if allocator == nil {
 		var err error
-		if allocator, err = pl.newAllocator(ctx, pl.stockFor(w, n.Name)); err != nil {
+		if allocator, err = pl.newAllocator(ctx, q.stock); err != nil {
 			return nil, framework.AsStatus(err)
 		}
 	}

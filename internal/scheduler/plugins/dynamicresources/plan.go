@@ -82,9 +82,9 @@ func (pl *Plugin) seatKept(ctx context.Context, w *work, world *snapshot.Snapsho
 	if world == nil || world.Node(node) == nil {
 		return nil, fmt.Errorf("node %q is not in the snapshot", node)
 	}
-	results, no := pl.find(ctx, w, world.Node(node).Node(), w.claimsFor(nil))
-	if !no.IsSuccess() { // a claim of another scheduler got them since
-		w.shelf.drop(node)
+	n := world.Node(node).Node()
+	results, no := pl.find(ctx, w, asked{n, pl.stockFor(w, node), w.claimsFor(nil)})
+	if !no.IsSuccess() { // a claim of another scheduler got them since: the next Pod finds the node with another look
 		return nil, fmt.Errorf("devices of node %q are not to be had any more: %s", node, no.Message())
 	}
 	return &seat{results: results}, nil
