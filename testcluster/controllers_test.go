@@ -113,11 +113,21 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 	if _, err := api.CoreV1().ResourceQuotas("default").Create(ctx, quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	var counted string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("counted last: %s", counted)
+		}
+	})
 	used := func(n string) func() bool {
 		return func() bool {
 			q, err := api.CoreV1().ResourceQuotas("default").Get(ctx, "q", metav1.GetOptions{})
+			if err != nil {
+				return false
+			}
 			pods, sets := q.Status.Used["pods"], q.Status.Used["count/daemonsets.apps"]
-			return err == nil && fmt.Sprint(pods.String(), " ", sets.String()) == n
+			counted = fmt.Sprint(pods.String(), " ", sets.String())
+			return counted == n
 		}
 	}
 	eventually(ctx, t, c, "the quota is counted", used("0 0"))

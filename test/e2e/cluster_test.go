@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -278,8 +279,11 @@ func (c *cluster) try(stdin string, args ...string) (string, error) {
 		cmd.Stdin = strings.NewReader(stdin)
 	}
 	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return early.ReplaceAllString(string(out), ""), err
 }
+
+// early is what kubectl logs when a server's first message, an empty one that says that a stream is open, overtakes its own opening of that stream.
+var early = regexp.MustCompile(`(?m)^E.* websocket\.go:\d+\] Unknown stream id \d, discarding message\n`)
 
 // gantry runs a subcommand against this cluster.
 func (c *cluster) gantry(args ...string) string {

@@ -63,7 +63,9 @@ spec: {nodeSelector: {no: where}, containers: [{name: app, image: "busybox:1.28"
 apiVersion: v1
 kind: Pod
 metadata: {name: w-creating}
-spec: {containers: [{name: app, image: "busybox:1.28"}], volumes: [{name: v, secret: {secretName: not-there}}]}
+spec:
+  containers: [{name: app, image: "busybox:1.28", volumeMounts: [{name: v, mountPath: /v}]}]
+  volumes: [{name: v, secret: {secretName: not-there}}]
 ---
 apiVersion: v1
 kind: Pod
