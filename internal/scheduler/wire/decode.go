@@ -151,17 +151,17 @@ func (s *stock) ownSpec(raw []byte, spec *v1.PodSpec) error {
 		case t != protowire.BytesType:
 			return fmt.Errorf("protobuf: field %d of a spec has type %d", n, t)
 		case n == 10:
-			name, err := s.names.of(s, plainly, value, func(name *string, raw []byte) error {
+			name, err := s.names.known(value, func(name *string, raw []byte) error {
 				*name = string(raw)
 				return nil
 			})
-			if err != nil {
-				return err
+			if err == nil {
+				spec.NodeName = *name
 			}
-			spec.NodeName = *name
+			return err
 		default:
 			var err error
-			spec.Affinity, err = s.affinity.of(s, plainly, value, (*v1.Affinity).Unmarshal)
+			spec.Affinity, err = s.affinity.known(value, (*v1.Affinity).Unmarshal)
 			return err
 		}
 		return nil
@@ -189,13 +189,18 @@ func (c *shared[T]) of(s *stock, keep *message, raw []byte, unmarshal func(*T, [
 	if s.room, err = keep.trim(s.room[:0], raw); err != nil {
 		return nil, err
 	}
-	if v := c.now[string(s.room)]; v != nil {
+	return c.known(s.room, unmarshal)
+}
+
+// known decodes raw, or finds it.
+func (c *shared[T]) known(raw []byte, unmarshal func(*T, []byte) error) (*T, error) {
+	if v := c.now[string(raw)]; v != nil {
 		return v, nil
 	}
-	v := c.before[string(s.room)]
+	v := c.before[string(raw)]
 	if v == nil {
 		v = new(T)
-		if err := unmarshal(v, s.room); err != nil {
+		if err := unmarshal(v, raw); err != nil {
 			return nil, err
 		}
 	}
@@ -205,6 +210,6 @@ func (c *shared[T]) of(s *stock, keep *message, raw []byte, unmarshal func(*T, [
 	if c.now == nil {
 		c.now = map[string]*T{}
 	}
-	c.now[string(s.room)] = v
+	c.now[string(raw)] = v
 	return v, nil
 }

@@ -33,7 +33,6 @@ var (
 	ownMeta    = &message{drop: set(3, 4, 11, 12, 13, 17)} // selfLink and managedFields (4, 17) nobody reads
 	sharedMeta = &message{only: set(3, 11, 12, 13)}        // namespace, labels, annotations, ownerReferences
 	whole      = &message{nested: map[protowire.Number]*message{1: {drop: set(4, 17)}}}
-	plainly    = &message{}
 	podSpec    = &message{
 		drop:   set(10, 16, 18, 34), // nodeName and affinity, which each has for itself; hostname, and ephemeralContainers, which come to Pods that have a node
 		nested: map[protowire.Number]*message{1: volume, 2: container, 20: container},
