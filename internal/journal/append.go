@@ -34,9 +34,14 @@ func (e Entry) AppendJSON(to []byte) ([]byte, error) {
 	}
 	to = append(to, `,"fact":`...)
 	var err error
-	if f, ok := e.Fact.(Ruled); ok {
+	switch f := e.Fact.(type) {
+	case Ruled:
 		to, err = f.appendJSON(to)
-	} else {
+	case Queued:
+		to = f.appendJSON(to)
+	case Bound:
+		to = f.appendJSON(to)
+	default:
 		to, err = appendAny(to, e.Fact)
 	}
 	if err != nil {
@@ -48,6 +53,37 @@ func (e Entry) AppendJSON(to []byte) ([]byte, error) {
 func appendAny(to []byte, v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	return append(to, raw...), err
+}
+
+func (f *Queued) appendJSON(to []byte) []byte {
+	to = appendString(append(to, `{"queue":`...), f.Queue)
+	to = appendString(append(to, `,"cause":`...), f.Cause)
+	if f.Attempt != 0 {
+		to = appendNumber(to, `,"attempt":`, int64(f.Attempt))
+	}
+	if !f.Until.IsZero() {
+		to = append(f.Until.AppendFormat(append(to, `,"until":"`...), time.RFC3339Nano), '"')
+	}
+	for _, s := range [...]struct{ name, value string }{{`,"by":`, f.By}, {`,"object":`, f.Object}} {
+		if s.value != "" {
+			to = appendString(append(to, s.name...), s.value)
+		}
+	}
+	if f.Ignored {
+		to = append(to, `,"ignored":true`...)
+	}
+	return append(to, '}')
+}
+
+func (f *Bound) appendJSON(to []byte) []byte {
+	to = appendString(append(to, `{"node":`...), f.Node)
+	if f.Next != "" {
+		to = appendString(append(to, `,"next":`...), f.Next)
+	}
+	if f.Lead != 0 {
+		to = appendNumber(to, `,"lead":`, f.Lead)
+	}
+	return append(appendString(append(to, `,"took":`...), time.Duration(f.Took).String()), '}')
 }
 
 func (f *Ruled) appendJSON(to []byte) ([]byte, error) {

@@ -42,12 +42,18 @@ func TestAppendedEntriesAreAsMarshalled(t *testing.T) {
 		}
 		e := Entry{Seq: 3, At: time.Unix(number.Draw(t, "at"), number.Draw(t, "ns")).UTC(), Ref: Ref{Kind: word.Draw(t, "kind"), Namespace: word.Draw(t, "ns"), Name: word.Draw(t, "name"), UID: word.Draw(t, "uid")},
 			By: "scheduler", Node: word.Draw(t, "on"), Fact: f}
-		want, err := json.Marshal(e)
-		if err != nil {
-			return // years beyond 9999
+		queued := Queued{Queue: word.Draw(t, "queue"), Cause: word.Draw(t, "cause"), Attempt: count.Draw(t, "attempts"), By: word.Draw(t, "by"), Object: word.Draw(t, "object"), Ignored: rapid.Bool().Draw(t, "ignored")}
+		if rapid.Bool().Draw(t, "backs off") {
+			queued.Until = e.At
 		}
-		if got, err := e.AppendJSON([]byte("x")); err != nil || string(got) != "x"+string(want) {
-			t.Fatalf("got  %s, %v\nwant x%s", got, err, want)
+		for _, e.Fact = range []Fact{f, queued, Bound{Node: word.Draw(t, "node"), Next: word.Draw(t, "next"), Lead: number.Draw(t, "lead"), Took: f.Took}} {
+			want, err := json.Marshal(e)
+			if err != nil {
+				return // years beyond 9999
+			}
+			if got, err := e.AppendJSON([]byte("x")); err != nil || string(got) != "x"+string(want) {
+				t.Fatalf("got  %s, %v\nwant x%s", got, err, want)
+			}
 		}
 	})
 }

@@ -13,10 +13,10 @@ import (
 
 // meter counts under upstream's metric names. Without a registry it counts for nobody.
 type meter struct {
-	waiting  *metrics.GaugeVec
-	incoming *metrics.CounterVec
-	attempts *metrics.CounterVec
-	points   *metrics.HistogramVec
+	waiting  *gauges
+	incoming *counters
+	attempts *counters
+	points   *histograms
 	took     durations
 	cluster  clusterMeter
 	work     workMeter
@@ -33,20 +33,20 @@ type meter struct {
 
 // durations are how long things took, and how often until they succeeded.
 type durations struct {
-	attempt   *metrics.HistogramVec
+	attempt   *histograms
 	algorithm *metrics.Histogram
-	sli       *metrics.HistogramVec
-	permit    *metrics.HistogramVec
-	plugin    *metrics.HistogramVec
+	sli       *histograms
+	permit    *histograms
+	plugin    *histograms
 	tries     *metrics.Histogram
 }
 
 // clusterMeter is what is known of the cluster.
 type clusterMeter struct {
-	cache         *metrics.GaugeVec
-	unschedulable *metrics.GaugeVec
-	percent       *metrics.GaugeVec
-	lastEvent     *metrics.GaugeVec
+	cache         *gauges
+	unschedulable *gauges
+	percent       *gauges
+	lastEvent     *gauges
 }
 
 const subsystem = "scheduler"
@@ -83,25 +83,29 @@ func newMeter(r metrics.KubeRegistry, workloads bool) *meter {
 	return m
 }
 
-func gauge(name, help string, level metrics.StabilityLevel, labels ...string) *metrics.GaugeVec {
-	return metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: level}, labels)
+func gauge(name, help string, level metrics.StabilityLevel, labels ...string) *gauges {
+	v := metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: level}, labels)
+	return newLabelled[metrics.GaugeMetric](v, v.WithLabelValues)
 }
 
-func gantryGauge(name, help string, labels ...string) *metrics.GaugeVec {
-	return metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "gantry", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+func gantryGauge(name, help string, labels ...string) *gauges {
+	v := metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "gantry", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	return newLabelled[metrics.GaugeMetric](v, v.WithLabelValues)
 }
 
-func counter(name, help string, labels ...string) *metrics.CounterVec {
-	return metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.STABLE}, labels)
+func counter(name, help string, labels ...string) *counters {
+	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.STABLE}, labels)
+	return newLabelled[metrics.CounterMetric](v, v.WithLabelValues)
 }
 
-func histogram(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
+func histogram(name, help string, buckets []float64, labels ...string) *histograms {
 	return rated(&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels...)
 }
 
-func rated(o *metrics.HistogramOpts, labels ...string) *metrics.HistogramVec {
+func rated(o *metrics.HistogramOpts, labels ...string) *histograms {
 	o.Subsystem = subsystem
-	return metrics.NewHistogramVec(o, labels)
+	v := metrics.NewHistogramVec(o, labels)
+	return newLabelled[metrics.ObserverMetric](v, v.WithLabelValues)
 }
 
 // pending sets the gauges of the queue; it is called at every turn of the loop.
@@ -110,8 +114,11 @@ func (m *meter) pending(c queue.Count) {
 		return
 	}
 	m.last.count = c
-	for place, n := range map[queue.Place]int{queue.Active: c.Active, queue.Backoff: c.Backoff, queue.Unschedulable: c.Unschedulable, queue.Gated: c.Gated} {
-		m.waiting.WithLabelValues(string(place)).Set(float64(n))
+	for _, q := range [...]struct {
+		place queue.Place
+		n     int
+	}{{queue.Active, c.Active}, {queue.Backoff, c.Backoff}, {queue.Unschedulable, c.Unschedulable}, {queue.Gated, c.Gated}} {
+		m.waiting.WithLabelValues(string(q.place)).Set(float64(q.n))
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 // askedMeter counts which plugins took part in rulings: once for each attempt and point, however many nodes there are. The counters of a profile are looked up once.
 type askedMeter struct {
-	total *metrics.CounterVec
-	batch *metrics.CounterVec
+	total *counters
+	batch *counters
 	known place.MemoryCounts
 	of    map[*place.Judges]*askedSeats
 }
@@ -23,8 +23,9 @@ type askedSeat struct {
 }
 
 func newAskedMeter(r metrics.KubeRegistry) askedMeter {
-	m := askedMeter{of: map[*place.Judges]*askedSeats{}, total: metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total",
-		Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.", StabilityLevel: metrics.BETA}, []string{"plugin", "extension_point", "profile"})}
+	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total", Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.", StabilityLevel: metrics.BETA},
+		[]string{"plugin", "extension_point", "profile"})
+	m := askedMeter{of: map[*place.Judges]*askedSeats{}, total: newLabelled[metrics.CounterMetric](v, v.WithLabelValues)}
 	m.batch = alphaCounter("batch_attempts_total", "Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new or the Pod is nominated for a node, hint_not_used when they do not suffice.", "profile", "result")
 	r.MustRegister(m.total, m.batch)
 	return m

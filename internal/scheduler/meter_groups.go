@@ -10,10 +10,10 @@ import (
 
 // groupMeter counts what is scheduled as one: Pods that stand alone, and PodGroups. Those of attempts exist with the gate GenericWorkload only, as upstream's.
 type groupMeter struct {
-	queued   *metrics.GaugeVec
-	incoming *metrics.CounterVec
-	attempts *metrics.CounterVec
-	took     *metrics.HistogramVec
+	queued   *gauges
+	incoming *counters
+	attempts *counters
+	took     *histograms
 	judged   *metrics.Histogram
 }
 
@@ -24,13 +24,10 @@ const (
 )
 
 func newGroupMeter(r metrics.KubeRegistry, workloads bool) groupMeter {
-	alpha := func(name, help string, labels ...string) *metrics.CounterVec {
-		return metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
-	}
 	g := groupMeter{
 		queued:   gauge("queued_entities", "Pods that stand alone ('pod') and PodGroups ('podgroup') by queue: active, backoff, unschedulable, gated.", metrics.ALPHA, "queue", "type"),
-		incoming: alpha("queue_incoming_entities_total", "Pods that stand alone and PodGroups added to scheduling queues by event and queue.", "queue", "event", "type"),
-		attempts: alpha("podgroup_schedule_attempts_total", "Attempts to schedule PodGroups by result: scheduled, unschedulable, error.", "result", "profile"),
+		incoming: alphaCounter("queue_incoming_entities_total", "Pods that stand alone and PodGroups added to scheduling queues by event and queue.", "queue", "event", "type"),
+		attempts: alphaCounter("podgroup_schedule_attempts_total", "Attempts to schedule PodGroups by result: scheduled, unschedulable, error.", "result", "profile"),
 		took:     histogram("podgroup_scheduling_attempt_duration_seconds", "Duration of an attempt to schedule a PodGroup.", attemptBuckets(), "result", "profile"),
 		judged:   metrics.NewHistogram(&metrics.HistogramOpts{Subsystem: subsystem, Name: "podgroup_scheduling_algorithm_duration_seconds", Help: "Duration of finding nodes for a PodGroup.", Buckets: attemptBuckets(), StabilityLevel: metrics.ALPHA}),
 	}

@@ -13,14 +13,14 @@ import (
 type huntMeter struct {
 	attempts   *metrics.Counter
 	victims    *metrics.Histogram
-	group      *metrics.CounterVec
+	group      *counters
 	prey       *metrics.Histogram
-	units      *metrics.HistogramVec
-	broken     *metrics.CounterVec
-	evaluation *metrics.HistogramVec
-	execution  *metrics.HistogramVec
-	goroutines *metrics.HistogramVec
-	carried    *metrics.CounterVec
+	units      *histograms
+	broken     *counters
+	evaluation *histograms
+	execution  *histograms
+	goroutines *histograms
+	carried    *counters
 }
 
 func newHuntMeter(r metrics.KubeRegistry, workloads bool) huntMeter {
@@ -44,8 +44,9 @@ func newHuntMeter(r metrics.KubeRegistry, workloads bool) huntMeter {
 	return h
 }
 
-func alphaCounter(name, help string, labels ...string) *metrics.CounterVec {
-	return metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+func alphaCounter(name, help string, labels ...string) *counters {
+	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	return newLabelled[metrics.CounterMetric](v, v.WithLabelValues)
 }
 
 func preemptorType(group bool) string {
@@ -90,9 +91,9 @@ func resultOf(err error) string {
 
 // callMeter counts writes to the API that no scheduling cycle waits for.
 type callMeter struct {
-	pending *metrics.GaugeVec
-	made    *metrics.CounterVec
-	took    *metrics.HistogramVec
+	pending *gauges
+	made    *counters
+	took    *histograms
 }
 
 func newCallMeter(r metrics.KubeRegistry) callMeter {

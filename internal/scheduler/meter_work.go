@@ -19,17 +19,19 @@ const measuredEvery = 10
 
 // workMeter counts what goes on beside the rulings.
 type workMeter struct {
-	goroutines *metrics.GaugeVec
-	events     *metrics.HistogramVec
-	inflight   *metrics.GaugeVec
+	goroutines *gauges
+	events     *histograms
+	labels     map[framework.ClusterEvent]string // of events
+	inflight   *gauges
 	flushed    *metrics.Counter
-	hints      *metrics.HistogramVec
+	hints      *histograms
 	hunts      huntMeter
 	calls      callMeter
 }
 
 func newWorkMeter(r metrics.KubeRegistry, workloads bool) workMeter {
 	w := workMeter{
+		labels:     map[framework.ClusterEvent]string{},
 		goroutines: gauge("goroutines", "Running goroutines by the work they do: binding, preemption.", metrics.BETA, "operation"),
 		events:     histogram("event_handling_duration_seconds", "Time to take in a change of an object, waking Pods included.", metrics.ExponentialBuckets(0.0001, 2, 12), "event"),
 		inflight:   gauge("inflight_events", "Events kept for Pods that are being scheduled, by kind; PodPopped are those Pods.", metrics.ALPHA, "event"),
@@ -45,9 +47,14 @@ func (m *meter) goroutine(operation string, n float64) {
 	m.work.goroutines.WithLabelValues(operation).Add(n)
 }
 
-// handled is called when a change of an object has been taken in.
+// handled is called when a change of an object has been taken in. Calls do not overlap.
 func (m *meter) handled(e framework.ClusterEvent, began time.Time) {
-	m.work.events.WithLabelValues(e.Label()).Observe(time.Since(began).Seconds())
+	label, known := m.work.labels[e]
+	if !known {
+		label = e.Label()
+		m.work.labels[e] = label
+	}
+	m.work.events.WithLabelValues(label).Observe(time.Since(began).Seconds())
 }
 
 // noted sets how many events are kept for Pods in flight.

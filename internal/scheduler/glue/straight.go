@@ -18,7 +18,7 @@ type Offering interface {
 // Straight binds a Pod for which nothing is left to do but that: it does not wait at Permit, no plugin has anything to prepare, and the only bind plugin is Offering. False:
 // nothing was done, and the Pod must go from WaitOnPermit to Bind. then is called as Offer calls it.
 func (p *Profile) Straight(ctx context.Context, c Cycle, then func(done bool, s *framework.Status)) bool {
-	if len(p.bind) != 1 || p.Foreign() || c.State.ShouldRecordPluginMetrics() || len(p.Handle.deps.Extenders) > 0 || p.Handle.deps.Waiting.find(c.Pod.UID) != nil {
+	if len(p.bind) != 1 || p.Foreign() || len(p.Handle.deps.Extenders) > 0 || p.Handle.deps.Waiting.find(c.Pod.UID) != nil {
 		return false
 	}
 	binder, ok := p.bind[0].(Offering)
@@ -43,7 +43,12 @@ func (p *Profile) Straight(ctx context.Context, c Cycle, then func(done bool, s 
 			}
 			s = failed(s, "Bind")
 			told(Span{Profile: p.Name, Point: "PreBind", Took: flown.Sub(began)})
-			told(Span{Profile: p.Name, Point: "Bind", Code: s.Code(), Took: time.Since(flown)})
+			bind := Span{Profile: p.Name, Point: "Bind", Code: s.Code(), Took: time.Since(flown)}
+			told(bind)
+			if c.State.ShouldRecordPluginMetrics() {
+				bind.Plugin = binder.Name()
+				told(bind)
+			}
 		}
 		then(done, s)
 	})

@@ -1,6 +1,7 @@
 package post
 
 import (
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -10,24 +11,24 @@ import (
 // Much that comes one by one is read together; what comes after a while of quiet is read at once.
 func TestMuchIsReadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const pieces = 1000
-		script := &scripted{t: t}
+		const pieces, size = 1000, 100
+		script := &scripted{size: size}
 		for i := range pieces { // one each tenth of a millisecond
 			script.at = append(script.at, time.Duration(i)*100*time.Microsecond)
 		}
 		script.at = append(script.at, 10*time.Second)
 		script.began = time.Now()
-		g := newGathering(script)
-		got, small := 0, make([]byte, 3) // fewer bytes than one read gives: the rest is kept
-		for got < pieces {
+		g := newGathering(script, muchComing)
+		got, small := 0, make([]byte, 30) // fewer bytes than one read gives: the rest is kept
+		for got < pieces*size {
 			n, err := g.Read(small)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got += n
 		}
-		if got != pieces || script.reads > pieces/20 {
-			t.Errorf("%d bytes in %d reads, want %d in at most %d", got, script.reads, pieces, pieces/20)
+		if most := muchComing/size + 10; got != pieces*size || script.reads > most {
+			t.Errorf("%d bytes in %d reads, want %d in at most %d", got, script.reads, pieces*size, most)
 		}
 		if _, err := g.Read(small); err != nil {
 			t.Fatal(err)
@@ -38,25 +39,95 @@ func TestMuchIsReadTogether(t *testing.T) {
 	})
 }
 
-// scripted is a connection on which a byte comes at each of some times.
+// scripted is a connection on which a piece of some bytes comes at each of some times.
 type scripted struct {
 	net.Conn
-	t     *testing.T
 	began time.Time
 	at    []time.Duration
+	size  int
 	reads int
 }
 
-// Read waits for a byte and takes those that came.
+// Read waits for a piece and takes those that came.
 func (s *scripted) Read(p []byte) (int, error) {
 	s.reads++
 	if d := time.Until(s.began.Add(s.at[0])); d > 0 {
 		time.Sleep(d)
 	}
 	n := 0
-	for n < len(p) && n < len(s.at) && time.Since(s.began) >= s.at[n] {
+	for (n+1)*s.size <= len(p) && n < len(s.at) && time.Since(s.began) >= s.at[n] {
 		n++
 	}
 	s.at = s.at[n:]
-	return n, nil
+	return n * s.size, nil
+}
+
+// A connection of the kernel gives all that was sent, in order and however it came, then what comes after a while of quiet, and the end.
+func TestNothingIsLeftInTheKernel(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := Gather((&net.Dialer{}).DialContext)(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil { // what is left in the kernel is never read
+		t.Fatal(err)
+	}
+	var next byte
+	send := func(n int) {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = next
+			next++
+		}
+		if _, err := other.Write(b); err != nil {
+			t.Error(err)
+		}
+	}
+	var due byte
+	expect := func(n int) {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(conn, b); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range b {
+			if c != due {
+				t.Fatalf("%d came where %d was sent", c, due)
+			}
+			due++
+		}
+	}
+	g := conn.(*gathering)
+	for n := 0; !g.late; n++ { // much comes
+		if n > 100 {
+			t.Fatal("the kernel is not told to wait, however much comes")
+		}
+		send(muchComing)
+		expect(muchComing)
+	}
+	send(1)
+	expect(1) // little comes after much
+	go func() {
+		for range 100 {
+			send(tellLate / 50)
+		}
+	}()
+	expect(100 * (tellLate / 50))
+	send(3)
+	expect(3)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%d bytes and %v, want the end", n, err)
+	}
 }

@@ -213,7 +213,7 @@ func (p *Poster) connect(ctx context.Context) (*line, error) {
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(host) // host was joined, or has a port
 	}
-	gathered := newGathering(plain)
+	gathered := newGathering(plain, muchSaid)
 	conn := tls.Client(gathered, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = plain.Close()
