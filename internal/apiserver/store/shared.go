@@ -21,6 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/gantry-project/gantry/internal/apiserver/fanout"
 )
 
 // shared is one client of the embedded etcd for all resources: calls go to the server's functions, without sockets or copies. The library would
@@ -88,12 +90,30 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Share makes the storages of a getter use one in-process client when etcd is embedded, and returns the getter as it is otherwise.
+// Share makes the storages of a getter use one in-process client when etcd is embedded. Watchers share watches in any case.
 func (s *Store) Share(g generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	if s.embedded == nil {
-		return g
+		return fanning{g}
 	}
 	return sharing{g, s.shared}
+}
+
+type fanning struct{ generic.RESTOptionsGetter }
+
+// GetRESTOptions wraps how the storage is made.
+func (g fanning) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
+	if inner := o.Decorator; inner != nil {
+		o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
+			attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+			s, destroy, err := inner(c, prefix, key, newFunc, newList, attrs, triggers, indexers)
+			if err != nil {
+				return s, destroy, err
+			}
+			return fanout.Over(s, s), destroy, nil
+		}
+	}
+	return o, err
 }
 
 type sharing struct {
@@ -123,7 +143,7 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	}
 	caching, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage: raw, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
-		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: inTurns(triggers), Indexers: indexers, Codec: c.Codec, Clock: together{},
+		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec, Clock: together{},
 	})
 	if err != nil {
 		raw.Close()
@@ -131,7 +151,7 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	}
 	delegator := cacher.NewCacheDelegator(caching, raw)
 	var once sync.Once
-	return resuming{delegator, raw}, func() {
+	return fanout.Over(resuming{delegator, raw}, delegator), func() {
 		once.Do(func() {
 			delegator.Stop()
 			caching.Stop()

@@ -1,0 +1,424 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// history is a watch cache, and a storage, that knows all from a revision on.
+type history struct {
+	storage.Interface
+	low    uint64
+	events []watch.Event
+	open   []*tail
+	opened []string // the revisions that watches were opened with
+	ends   []time.Time
+}
+
+type tail struct {
+	of *history
+	in chan watch.Event
+}
+
+func (t *tail) ResultChan() <-chan watch.Event { return t.in }
+func (t *tail) Stop() {
+	if n := slices.Index(t.of.open, t); n >= 0 {
+		t.of.open = slices.Delete(t.of.open, n, n+1)
+		close(t.in)
+	}
+}
+
+func (h *history) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
+
+func (h *history) Watch(ctx context.Context, _ string, o storage.ListOptions) (watch.Interface, error) {
+	h.opened = append(h.opened, o.ResourceVersion)
+	end, _ := ctx.Deadline()
+	h.ends = append(h.ends, end)
+	t := &tail{h, make(chan watch.Event, 10_000)}
+	from, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
+	h.open = append(h.open, t)
+	if o.SendInitialEvents == nil && from < h.low {
+		t.in <- watch.Event{Type: watch.Error, Object: &metav1.Status{Code: http.StatusGone}}
+		t.Stop()
+		return t, nil
+	}
+	for _, e := range h.events {
+		if number(e) > from {
+			t.in <- e
+		}
+	}
+	context.AfterFunc(ctx, func() { t.Stop() }) // the bubble runs one goroutine after the other where it matters
+	return t, nil
+}
+
+func (h *history) tell(all ...watch.Event) {
+	h.events = append(h.events, all...)
+	for _, e := range all {
+		for _, t := range h.open {
+			t.in <- e
+		}
+	}
+}
+
+func (h *history) cut() {
+	for len(h.open) > 0 {
+		h.open[0].Stop()
+	}
+}
+
+func event(typ watch.EventType, n int) watch.Event {
+	return watch.Event{Type: typ, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(n)}}}
+}
+
+// added are events with the revisions from first to last.
+func added(first, last int) (all []watch.Event) {
+	for n := first; n <= last; n++ {
+		all = append(all, event(watch.Added, n))
+	}
+	return all
+}
+
+func number(e watch.Event) uint64 {
+	r, _ := storage.APIObjectVersioner{}.ObjectResourceVersion(e.Object)
+	return r
+}
+
+func options(from string, bookmarks bool) storage.ListOptions {
+	return storage.ListOptions{ResourceVersion: from, Recursive: true,
+		Predicate: storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), AllowWatchBookmarks: bookmarks}}
+}
+
+func open(ctx context.Context, t *testing.T, s *Storage, o storage.ListOptions) watch.Interface {
+	t.Helper()
+	w, err := s.Watch(ctx, "/pods/", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// got is what a watcher has got by now: "ADDED 5", and "end" where its channel is closed.
+func got(w watch.Interface) (all []string) {
+	for {
+		synctest.Wait()
+		select {
+		case e, ok := <-w.ResultChan():
+			switch {
+			case !ok:
+				return append(all, "end")
+			case e.Type == watch.Error:
+				all = append(all, string(e.Type))
+			default:
+				all = append(all, fmt.Sprintf("%s %d", e.Type, number(e)))
+			}
+		default:
+			return all
+		}
+	}
+}
+
+// from is "ADDED first" to "ADDED last" and what follows.
+func from(first, last int, then ...string) (all []string) {
+	for _, e := range added(first, last) {
+		all = append(all, fmt.Sprintf("ADDED %d", number(e)))
+	}
+	return append(all, then...)
+}
+
+func expect(t *testing.T, what string, w watch.Interface, want []string) {
+	t.Helper()
+	if all := got(w); !slices.Equal(all, want) {
+		t.Fatalf("%s got %v, want %v", what, all, want)
+	}
+}
+
+func TestMembersShareAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1, events: added(1, 20)}
+		s := Over(h, h)
+		var all []watch.Interface
+		for n := range 100 {
+			all = append(all, open(t.Context(), t, s, options(strconv.Itoa(10+n%5), n%2 == 0)))
+		}
+		synctest.Wait()
+		h.tell(added(21, 30)...)
+		h.tell(event(watch.Bookmark, 40))
+		for n, w := range all {
+			want := from(11+n%5, 30)
+			if n%2 == 0 {
+				want = append(want, "BOOKMARK 40")
+			}
+			expect(t, "member", w, want)
+		}
+		if len(h.open) != 1 {
+			t.Errorf("%d watches of the cache are open", len(h.open))
+		}
+		for _, w := range all {
+			w.Stop()
+			expect(t, "who stopped", w, []string{"end"})
+		}
+		if len(h.open) != 0 || len(s.groups) != 0 {
+			t.Errorf("%d watches and %d groups without a member", len(h.open), len(s.groups))
+		}
+	})
+}
+
+// A bookmark and an error are everybody's own, as whoever encodes them writes into them.
+func TestOwnCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1}
+		s := Over(h, h)
+		a, b := open(t.Context(), t, s, options("1", true)), open(t.Context(), t, s, options("1", true))
+		synctest.Wait()
+		h.tell(event(watch.Bookmark, 2), watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}})
+		for range 2 {
+			if x, y := <-a.ResultChan(), <-b.ResultChan(); x.Object == y.Object {
+				t.Errorf("%s is one object for two", x.Type)
+			}
+		}
+		expect(t, "after an error", a, []string{"end"})
+	})
+}
+
+// Who does not read keeps its place as long as the window reaches back, loses nothing, and keeps up again afterwards; beyond, it is ended after what it got in a row.
+func TestSlowMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1}
+		s := Over(h, h)
+		slow, quick, never := open(t.Context(), t, s, options("1", false)), open(t.Context(), t, s, options("1", false)), open(t.Context(), t, s, options("1", false))
+		last := 1
+		more := func(n int) {
+			for end := last + n; last < end; last += 50 {
+				h.tell(added(last+1, last+50)...)
+				expect(t, "who reads", quick, from(last+1, last+50))
+			}
+		}
+		more(most)
+		expect(t, "who reads at last", slow, from(2, last))
+		h.tell(added(last+1, last+1)...)
+		expect(t, "who caught up", slow, from(last+1, last+1))
+		expect(t, "who reads", quick, from(last+1, last+1))
+		last++
+		more(most)
+		all := got(never)
+		if n := len(all) - 1; n < room || n > most || !slices.Equal(all, from(2, n+1, "end")) {
+			t.Errorf("who never read got %d events: %v", n, all)
+		}
+	})
+}
+
+// Who is stopped while it lags gets no event after one that it did not get.
+func TestStoppedInALag(t *testing.T) {
+	for range 30 { // whether there is room or an end first is chance
+		synctest.Test(t, func(t *testing.T) {
+			h := &history{low: 1}
+			ctx, cancel := context.WithCancel(t.Context())
+			w := open(ctx, t, Over(h, h), options("1", false))
+			synctest.Wait()
+			h.tell(added(2, 1000)...)
+			synctest.Wait()
+			cancel()
+			want := uint64(2)
+			for e := range w.ResultChan() {
+				if number(e) != want {
+					t.Fatalf("got %d, want %d", number(e), want)
+				}
+				want++
+			}
+		})
+	}
+}
+
+// The end of the group's watch is nobody's end if another one can go on from there.
+func TestCutGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1}
+		s := Over(h, h)
+		w := open(t.Context(), t, s, options("1", false))
+		synctest.Wait()
+		h.tell(added(2, 3)...)
+		expect(t, "member", w, from(2, 3))
+		open := h.open
+		h.open = nil // hears nothing
+		h.tell(added(4, 5)...)
+		h.open = open
+		h.cut()
+		h.tell(added(6, 6)...)
+		expect(t, "after a cut", w, from(4, 6))
+		h.low = 10
+		h.cut()
+		expect(t, "where the cache has forgotten", w, []string{"end"})
+		if len(s.groups) != 0 {
+			t.Error("a group is left")
+		}
+	})
+}
+
+// A watch that ends again and again without bringing anything is not opened for ever.
+func TestDeadCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1}
+		s := Over(h, h)
+		w := open(t.Context(), t, s, options("1", false))
+		for range attempts {
+			expect(t, "member", w, nil)
+			h.cut()
+		}
+		expect(t, "member", w, []string{"end"})
+		if len(h.open) != 0 {
+			t.Errorf("%d watches are open", len(h.open))
+		}
+	})
+}
+
+// Who begins before what the group knows has a watch of its own until it is where the group is.
+func TestLatecomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1, events: added(1, 30)}
+		s := Over(h, h)
+		first := open(t.Context(), t, s, options("20", false))
+		expect(t, "the first", first, from(21, 30))
+		late := open(t.Context(), t, s, options("10", false))
+		expect(t, "the late", late, from(11, 30))
+		if len(h.open) != 1 {
+			t.Errorf("%d watches are open", len(h.open))
+		}
+		h.tell(added(31, 31)...)
+		expect(t, "the first", first, from(31, 31))
+		expect(t, "the late", late, from(31, 31))
+	})
+}
+
+// Who begins where the cache does not reach has a watch of its own, too; the next event that the cache knows lets it begin a group.
+func TestBeforeTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, cache := &history{low: 1, events: added(1, 30)}, &history{low: 25}
+		s := Over(h, cache)
+		w := open(t.Context(), t, s, options("10", false))
+		expect(t, "member", w, from(11, 30))
+		time.Sleep(2 * patience)
+		both := func(n int) { h.tell(added(n, n)...); cache.tell(added(n, n)...); synctest.Wait() }
+		both(31)
+		both(32)
+		expect(t, "member", w, from(31, 32))
+		if len(h.open) != 0 || len(cache.open) != 1 {
+			t.Errorf("%d watches of its own, %d of the cache", len(h.open), len(cache.open))
+		}
+	})
+}
+
+// Who begins with the state of things joins at the bookmark that ends it, not at the revision of an object.
+func TestStateFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, cache := &history{low: 1, events: []watch.Event{event(watch.Added, 7), event(watch.Added, 3)}}, &history{low: 1, events: added(4, 9)}
+		s := Over(h, cache)
+		o := options("", true)
+		o.SendInitialEvents = new(true)
+		w := open(t.Context(), t, s, o)
+		expect(t, "member", w, []string{"ADDED 7", "ADDED 3"})
+		if len(cache.opened) != 0 {
+			t.Fatal("joined before the end of the state")
+		}
+		mark := event(watch.Bookmark, 8)
+		if err := storage.AnnotateInitialEventsEndBookmark(mark.Object); err != nil {
+			t.Fatal(err)
+		}
+		h.tell(mark)
+		expect(t, "member", w, []string{"BOOKMARK 8", "ADDED 9"})
+		if len(h.open) != 0 || len(cache.open) != 1 {
+			t.Errorf("%d watches of its own, %d of the cache", len(h.open), len(cache.open))
+		}
+	})
+}
+
+// The last word before a deadline is the library's: a watch of one's own from where the group is, with that deadline.
+func TestLastWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{low: 1}
+		s := Over(h, h)
+		other := open(t.Context(), t, s, options("1", true))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		end, _ := ctx.Deadline()
+		w, lagging := open(ctx, t, s, options("1", true)), open(ctx, t, s, options("1", true))
+		synctest.Wait()
+		h.tell(added(2, 5)...)
+		h.tell(event(watch.Bookmark, 9))
+		h.tell(added(10, 200)...)
+		var want []string
+		want = append(append(from(2, 5), "BOOKMARK 9"), from(10, 200)...)
+		expect(t, "member", w, want)
+		time.Sleep(time.Minute - lastWord + time.Millisecond)
+		h.tell(added(201, 201)...)
+		expect(t, "who left", w, from(201, 201))
+		want = append(want, "ADDED 201")
+		expect(t, "who lagged and left", lagging, want)
+		expect(t, "who stays", other, want)
+		if !slices.Equal(h.opened, []string{"1", "200", "201"}) || !h.ends[1].Equal(end) {
+			t.Errorf("opened %v with the deadlines %v", h.opened, h.ends)
+		}
+		time.Sleep(lastWord)
+		expect(t, "after the deadline", w, []string{"end"})
+	})
+}
+
+func TestShares(t *testing.T) {
+	s := Over(&history{}, &history{})
+	short, cancel := context.WithTimeout(t.Context(), lastWord)
+	defer cancel()
+	list := options("5", true)
+	list.SendInitialEvents = new(true)
+	changed := func(o storage.ListOptions, change func(*storage.ListOptions)) storage.ListOptions {
+		change(&o)
+		return o
+	}
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		o    storage.ListOptions
+		want sharing
+	}{
+		"from a revision":        {t.Context(), options("5", false), now},
+		"from anywhere":          {t.Context(), options("", false), never},
+		"from any state":         {t.Context(), options("0", false), never},
+		"from nonsense":          {t.Context(), options("x", false), never},
+		"with the state first":   {t.Context(), list, afterList},
+		"of the state, unmarked": {t.Context(), changed(list, func(o *storage.ListOptions) { o.Predicate.AllowWatchBookmarks = false }), never},
+		"without the state":      {t.Context(), changed(list, func(o *storage.ListOptions) { o.SendInitialEvents = new(false) }), never},
+		"of one object":          {t.Context(), changed(list, func(o *storage.ListOptions) { o.Recursive = false }), never},
+		"for a moment":           {short, options("5", false), never},
+	} {
+		if how, _ := s.shares(c.ctx, &c.o); how != c.want {
+			t.Errorf("%s: %d, want %d", name, how, c.want)
+		}
+	}
+}
+
+// Selectors that choose nothing are written as those that choose everything.
+func TestScopes(t *testing.T) {
+	seen := map[scope]string{}
+	for name, p := range map[string]storage.SelectionPredicate{
+		"all":       {Label: labels.Everything(), Field: fields.Everything()},
+		"no label":  {Label: labels.Nothing(), Field: fields.Everything()},
+		"one label": {Label: labels.SelectorFromSet(labels.Set{"a": "b"}), Field: fields.Everything()},
+		"one field": {Label: labels.Everything(), Field: fields.OneTermEqualSelector("a", "b")},
+	} {
+		s := scopeOf(t.Context(), "/pods/", &p)
+		if was, ok := seen[s]; ok {
+			t.Errorf("%s and %s are one scope", name, was)
+		}
+		seen[s] = name
+	}
+}

@@ -1,0 +1,73 @@
+package fanout
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// object is an object that several watchers are told of, encoded once per format. The watch cache tells of most events in such a way, but not of those that it
+// finds in its history.
+type object struct {
+	runtime.Object
+	mu      sync.Mutex
+	encoded map[runtime.Identifier]*encoding
+}
+
+type encoding struct {
+	once sync.Once
+	raw  []byte
+	err  error
+}
+
+// sharable returns an object that many may encode at once.
+func sharable(o runtime.Object) runtime.Object {
+	if _, ok := o.(runtime.CacheableObject); ok {
+		return o
+	}
+	return &object{Object: o, encoded: map[runtime.Identifier]*encoding{}}
+}
+
+// CacheEncode implements runtime.CacheableObject.
+func (o *object) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	o.mu.Lock()
+	e := o.encoded[id]
+	if e == nil {
+		e = &encoding{}
+		o.encoded[id] = e
+	}
+	o.mu.Unlock()
+	e.once.Do(func() {
+		var b bytes.Buffer
+		e.err = encode(o.GetObject(), &b) // encoders write into what they are given
+		e.raw = b.Bytes()
+	})
+	if e.err != nil {
+		return e.err
+	}
+	if s, ok := w.(runtime.Splice); ok {
+		s.Splice(e.raw)
+		return nil
+	}
+	_, err := w.Write(e.raw)
+	return err
+}
+
+// GetObject implements runtime.CacheableObject.
+func (o *object) GetObject() runtime.Object { return o.Object.DeepCopyObject() }
+
+// DeepCopyObject implements runtime.Object.
+func (o *object) DeepCopyObject() runtime.Object { return o.Object.DeepCopyObject() }
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor, for reading; nil for what has no metadata.
+func (o *object) GetObjectMeta() metav1.Object {
+	m, err := meta.Accessor(o.Object)
+	if err != nil {
+		return nil
+	}
+	return m
+}
