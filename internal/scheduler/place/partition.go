@@ -14,14 +14,13 @@ import (
 // class and raw scores that are scaled, in the same domains or, where a row is its domain's only one, in domains with the same sums. A ruling asks about one row of each
 // group; a row moves to another group when its node changes.
 type partition struct {
-	class      *class
-	sums       []*kept // what judges keep over all nodes, for this Pod's shape
-	rival      rival
-	clocks     []int64 // of sums that shift: until when that is known
-	pledged    int64   // until when changed promises are known
-	early      []bool  // by verdict of the class: one of those judges may speak before it
-	generation int64   // of the snapshot that the groups are about; 0: none yet
-	version    int64   // of the columns that the groups are made by
+	class *class
+	sums  []*kept // what judges keep over all nodes, for this Pod's shape
+	rival rival
+	heard
+	early      []bool // by verdict of the class: one of those judges may speak before it
+	generation int64  // of the snapshot that the groups are about; 0: none yet
+	version    int64  // of the columns that the groups are made by
 	used       int64
 	rests      int64 // there were too many groups: the turn from which on it is tried again
 	ranks      columns.Ranks

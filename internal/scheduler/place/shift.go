@@ -6,6 +6,13 @@ type Shifting interface {
 	Since(clock int64) (nodes []string, now int64, known bool)
 }
 
+// heard is until when a partition knows what changed beside the nodes.
+type heard struct {
+	clocks  []int64 // of sums that shift
+	pledged int64   // of promises
+	owned   []int32 // rows promised to the Pod that was ruled about last
+}
+
 // shifted lists the rows that look different to judges with sums though their nodes may have not changed; false when it may be any.
 func (p *partition) shifted(c *cycle) (rows []int32, known bool) {
 	if p.clocks == nil {
