@@ -1,11 +1,14 @@
 package post
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Much that comes one by one is read together; what comes after a while of quiet is read at once.
@@ -113,6 +116,20 @@ func TestNothingIsLeftInTheKernel(t *testing.T) {
 		}
 		send(muchComing)
 		expect(muchComing)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(3 * gatherFor)); err != nil {
+		t.Fatal(err)
+	}
+	var silent net.Error // a read that finds nothing has the kernel tell of the next byte
+	if n, err := conn.Read(make([]byte, 1)); !errors.As(err, &silent) || !silent.Timeout() {
+		t.Fatalf("%d bytes and %v where nothing was sent", n, err)
+	}
+	least := 0
+	if err := g.raw.Control(func(fd uintptr) { least, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT) }); err != nil || least != 1 {
+		t.Fatalf("who waits is told of %d bytes, want 1", least)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
 	}
 	send(1)
 	expect(1) // little comes after much
