@@ -51,7 +51,7 @@ func noNode(refusals []journal.NodeRefusal, in In) string {
 		}
 		out = append(out, fmt.Sprintf("%d nodes: %s (%s).", len(g), key, names))
 	}
-	return strings.Join(out, " ") + abroad(refusals, in)
+	return strings.Join(out, " ") + abroad(refusals, in) + misspelt(refusals, in)
 }
 
 // phrase is one node's refusal with its numbers.
@@ -216,4 +216,56 @@ func abroad(refusals []journal.NodeRefusal, in In) string {
 		out = append(out, fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in namespace %s (%s).", a.Selector, strings.Join(a.Looks, ", "), strings.Join(a.Has, ", "), strings.Join(a.Pods, ", ")))
 	}
 	return strings.Join(out, "")
+}
+
+// misspelt tells of a Pod that a required Pod affinity may mean: nobody has the label it looks for, and this one's is almost the same.
+func misspelt(refusals []journal.NodeRefusal, in In) string {
+	a := in.Pod.Spec.Affinity
+	if in.Cluster == nil || a == nil || a.PodAffinity == nil || !slices.ContainsFunc(refusals, func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
+		return ""
+	}
+	var out []string
+	for _, t := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if t.LabelSelector == nil || t.NamespaceSelector != nil {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(t.LabelSelector.MatchLabels)) {
+			wanted := t.LabelSelector.MatchLabels[key]
+			who, value := nearestLabel(in.Cluster.Pods, key, wanted, func(p *corev1.Pod) bool {
+				return p.Namespace == in.Pod.Namespace && len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, p.Namespace)
+			})
+			if who != "" {
+				out = append(out, fmt.Sprintf(" Pod %s is labelled %s=%s, not %s=%s: perhaps that was meant.", who, key, value, key, wanted))
+			}
+		}
+	}
+	return strings.Join(out, "")
+}
+
+// nearestLabel is the placed Pod whose value of a label is nearest to the one wanted; empty when somebody has that one, or nobody a similar one.
+func nearestLabel(pods []*corev1.Pod, key, wanted string, among func(*corev1.Pod) bool) (who, value string) {
+	has := map[string]string{}
+	for _, p := range pods {
+		if v, ok := p.Labels[key]; ok && p.Spec.NodeName != "" && among(p) && (has[v] == "" || p.Name < has[v]) {
+			has[v] = p.Name
+		}
+	}
+	if has[wanted] != "" {
+		return "", ""
+	}
+	values := slices.Sorted(maps.Keys(has))
+	value = nearest(wanted, values)
+	if i := slices.IndexFunc(values, func(v string) bool { return sameStem(wanted, v) }); value == "" && i >= 0 {
+		value = values[i]
+	}
+	return has[value], value
+}
+
+// sameStem tells whether two words begin alike and differ in how they end, as cache and caching.
+func sameStem(a, b string) bool {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n >= 3 && n >= min(len(a), len(b))-1
 }

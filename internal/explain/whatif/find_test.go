@@ -258,3 +258,20 @@ func TestCommandsEditTheOwner(t *testing.T) {
 		t.Errorf("a Job's template cannot be changed: %v", got)
 	}
 }
+
+// A wish that insisted on domains would be refused by the API server.
+func TestAWishInsistsOnNoDomains(t *testing.T) {
+	p := asking("p", "1", "1Gi", spread(1, 3))
+	changes := softenSpread(state{pod: p, world: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)}, journal.NodeRefusal{})
+	if len(changes) != 1 {
+		t.Fatalf("%d changes", len(changes))
+	}
+	q := p.DeepCopy()
+	changes[0].pod(q)
+	if c := q.Spec.TopologySpreadConstraints[0]; c.WhenUnsatisfiable != v1.ScheduleAnyway || c.MinDomains != nil {
+		t.Errorf("%+v", c)
+	}
+	if got := strings.Join(podCommands(Owner{}, p, q), ""); !strings.Contains(got, `"whenUnsatisfiable":"ScheduleAnyway"`) || strings.Contains(got, `"minDomains":3`) {
+		t.Error(got)
+	}
+}

@@ -194,7 +194,8 @@ func honorTaints(st state, _ journal.NodeRefusal) []change {
 func softenSpread(st state, _ journal.NodeRefusal) []change {
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
 		return change{kind: "rule", say: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)", c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
-			p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable = v1.ScheduleAnyway
+			c := &p.Spec.TopologySpreadConstraints[i]
+			c.WhenUnsatisfiable, c.MinDomains = v1.ScheduleAnyway, nil // a wish may insist on no number of domains
 		}}, true
 	})
 }
