@@ -249,7 +249,7 @@ func rememberAtRandom(t *testing.T, judges *place.Judges) {
 				p.UID = types.UID(p.Name)
 			}
 			again = p
-			if c.chance("is it promised a node?", 5) {
+			if c.chance("is it promised a node?", 15) {
 				info, err := snapshot.NewPodInfo(p)
 				if err != nil {
 					r.Fatal(err)

@@ -114,33 +114,28 @@ func (c *cycle) promised() bool {
 	})
 }
 
-// shared tells whether Pods of one class and priority see the promises alike, and what changed of them is known: this one is promised no node itself.
-func (c *cycle) shared() bool {
-	if c.Pledged == nil {
-		return false
-	}
-	own := c.Pledged.Of(c.Pod.UID)
-	_, stands := c.World.Index(own)
-	return own == "" || !stands
-}
-
 // rival is which promises count for the Pods of a partition: those to Pods of no lower priority. The zero value knows of no promises.
 type rival struct {
 	counts   bool
 	priority int32
 }
 
-// pledges lets a partition part rows anew whose promises changed; false when it is not known which these are.
+// pledges lists rows to part anew because promises changed, or because one is or was the Pod's own, which keeps no place from it; false when it is not known which these are.
 func (p *partition) pledges(c *cycle) (rows []int32, known bool) {
-	if !p.rival.counts || p.generation == 0 {
-		p.pledged = c.Memory.who.clock
+	if !p.rival.counts {
 		return nil, true
 	}
-	if p.pledged == c.Memory.who.clock {
-		return nil, true
-	}
-	names, _, known := c.Pledged.Since(p.pledged)
+	since := p.pledged
 	p.pledged = c.Memory.who.clock // what changed since is told again
+	rows, p.owned = p.owned, nil
+	if row, ok := c.World.Index(c.Pledged.Of(c.Pod.UID)); ok {
+		p.owned = []int32{int32(row)}
+		rows = append(rows, int32(row))
+	}
+	if p.generation == 0 || since == p.pledged {
+		return rows, true
+	}
+	names, _, known := c.Pledged.Since(since)
 	for _, name := range names {
 		if row, ok := c.World.Index(name); ok {
 			rows = append(rows, int32(row))

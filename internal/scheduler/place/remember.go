@@ -11,7 +11,7 @@ import (
 // remember rules from memory; false when this Pod must take the plain path, which then starts from the beginning.
 func (c *cycle) remember() bool {
 	m := c.Memory
-	if c.Pod.Status.NominatedNodeName != "" || c.Nominated != nil && c.Promised == nil || !m.follow(&c.In) {
+	if c.Pod.Status.NominatedNodeName != "" || c.Nominated != nil && c.Promised == nil || !m.follow(&c.In) || c.named() {
 		m.counts.Plain++
 		return false
 	}
@@ -40,7 +40,7 @@ func (c *cycle) remembered() bool {
 		c.Memory.who.Follow(&c.In)
 	}
 	by := parts{class: class}
-	if promised && len(loud) == 0 && c.shared() {
+	if promised && len(loud) == 0 && c.Pledged != nil {
 		by.rival, promised = rival{true, pod.Priority(c.Pod)}, false
 	}
 	if !promised && c.Sample.Enough(c.World.Len()) >= c.World.Len() && c.part(by, loud) {
