@@ -138,6 +138,19 @@ func TestInterPodAffinityExplains(t *testing.T) {
 	}
 }
 
+// Of several domains that keep a Pod out the same is named each time: labels have no order of their own.
+func TestInterPodAffinityNamesTheSameDomainEachTime(t *testing.T) {
+	nodes := []*v1.Node{aNode("a", label("zone", "1"), label("rack", "7"), label("row", "3"))}
+	pods := []*v1.Pod{aPod("x", on("a"), minds(near("web", "zone"))), aPod("y", on("a"), minds(near("web", "rack"))), aPod("z", on("a"), minds(near("web", "row")))}
+	pl := interpodaffinity.New(nil, nil)
+	for range 30 {
+		got := verdict(ask(aPod("p", labelled("app=web")), pl, snapshot.Of(nodes, pods)), "a")
+		if !strings.Contains(got, "rack=7 has Pod ns/y") {
+			t.Fatal(got)
+		}
+	}
+}
+
 // row: SCO-07
 func TestInterPodAffinityScores(t *testing.T) {
 	web, db := labelled("app=web"), labelled("app=db")

@@ -204,15 +204,17 @@ func (s *standing) crowded(node *v1.Node) int {
 	return -1
 }
 
-// banned is the domain of the node where another Pod's anti-affinity keeps the Pod out; empty when there is none.
+// banned is the domain of the node where another Pod's anti-affinity keeps the Pod out, of several that of the first key, so that equal rulings name the same; empty
+// when there is none.
 func (s *standing) banned(node *v1.Node) domain {
 	if s.unwilled.none() {
 		return domain{}
 	}
+	var first domain
 	for key, value := range node.Labels {
-		if d := (domain{key, value}); s.unwilled.of(d) > 0 {
-			return d
+		if d := (domain{key, value}); (first.key == "" || key < first.key) && s.unwilled.of(d) > 0 {
+			first = d
 		}
 	}
-	return domain{}
+	return first
 }
