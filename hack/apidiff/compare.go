@@ -25,6 +25,8 @@ var masked = []struct {
 	{regexp.MustCompile(`\b10\.96\.\d+\.\d+`), "<address>"},
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`), "<token>"},
 	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|certificates|resource|discovery|coordination|scheduling|node|admissionregistration|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
+	{regexp.MustCompile(`(?s)\n@@ .*$`), ""}, // how one Go value differs from another
+	{regexp.MustCompile(`(?s)Invalid value: \{.*\}: field is immutable`), "Invalid value: …: field is immutable"},
 }
 
 // dropped are fields of every object that differ from run to run.

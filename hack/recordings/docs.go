@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,11 @@ func (o options) load(what string) (*replay.Report, error) {
 	return r, nil
 }
 
+// beside is what is known beyond the recordings.
+//
+//go:embed beside.md
+var beside string
+
 // families are the rows of the table of API requests: names and prefixes of areas.
 var families = []struct{ title, prefix string }{
 	{"defaults", "defaulting/"}, {"validation of Pods", "validation/pod-"}, {"validation of other kinds", "validation/"},
@@ -122,6 +128,7 @@ repeated events may differ by a third.
 	b.WriteString(sum(pods, podMeant))
 	b.WriteString(nodeSide(pods))
 	writeCauses(&b, append(apiCauses, podCauses...))
+	b.WriteString(beside)
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 

@@ -39,7 +39,6 @@ func validatingBindings() kind.Kind {
 	k.Rules = row.Rules[binding]{
 		Default: func(b *binding) {
 			defaultResources(b.Spec.MatchResources)
-			defaultParam(b.Spec.ParamRef)
 		},
 		Check: func(b, _ *binding) field.ErrorList {
 			var f row.Findings
@@ -61,7 +60,6 @@ func mutatingBindings() kind.Kind {
 	k.Rules = row.Rules[binding]{
 		Default: func(b *binding) {
 			defaultResources(b.Spec.MatchResources)
-			defaultParam(b.Spec.ParamRef)
 		},
 		Check: func(b, _ *binding) field.ErrorList {
 			var f row.Findings
@@ -98,6 +96,9 @@ func checkParam(f *row.Findings, p *admissionv1.ParamRef, at *field.Path) {
 		}
 	}
 	f.Selector(at.Child("selector"), p.Selector)
+	if p.Name != "" && p.Selector != nil {
+		f.Forbidden(at.Child("selector"), "name and selector are mutually exclusive")
+	}
 	if p.Name == "" && p.Selector == nil {
 		f.Required(at, "one of name or selector must be specified")
 	}

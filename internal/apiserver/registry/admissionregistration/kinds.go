@@ -50,9 +50,3 @@ func defaultResources(m *admissionv1.MatchResources) {
 		}
 	}
 }
-
-func defaultParam(p *admissionv1.ParamRef) {
-	if p != nil {
-		row.OrElse(&p.ParameterNotFoundAction, admissionv1.DenyAction)
-	}
-}

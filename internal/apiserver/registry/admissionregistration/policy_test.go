@@ -83,10 +83,11 @@ func TestBindings(t *testing.T) {
 		ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn},
 	}}
 	k.Rules.Default(b)
-	if *b.Spec.ParamRef.ParameterNotFoundAction != admissionv1.DenyAction || *b.Spec.MatchResources.MatchPolicy != admissionv1.Equivalent || b.Spec.MatchResources.NamespaceSelector == nil {
+	if b.Spec.ParamRef.ParameterNotFoundAction != nil || *b.Spec.MatchResources.MatchPolicy != admissionv1.Equivalent || b.Spec.MatchResources.NamespaceSelector == nil {
 		t.Error(b.Spec)
 	}
 	want := "spec.paramRef: Required value: one of name or selector must be specified\n" +
+		"spec.paramRef.parameterNotFoundAction: Required value\n" +
 		`spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`
 	if got := say(k.Rules.Validate(t.Context(), b)); got != want {
 		t.Error(got)

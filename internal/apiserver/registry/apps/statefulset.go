@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
@@ -52,6 +53,7 @@ func defaultStatefulSet(o *appsv1.StatefulSet) {
 	if s.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
 		row.OrElse(&s.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
 		row.OrElse(&s.UpdateStrategy.RollingUpdate.Partition, 0)
+		row.OrElse(&s.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 	}
 	row.OrElse(&s.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	row.OrText(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)

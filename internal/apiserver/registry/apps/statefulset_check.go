@@ -4,13 +4,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
-
-const mayChange = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', " +
-	"'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 
 func checkStatefulSet(o, was *appsv1.StatefulSet) field.ErrorList {
 	var f row.Findings
@@ -29,15 +28,20 @@ func checkStatefulSet(o, was *appsv1.StatefulSet) field.ErrorList {
 	if s.ServiceName != "" && (was == nil || was.Spec.ServiceName != s.ServiceName) {
 		f.Label(spec().Child("serviceName"), s.ServiceName)
 	}
+	if was == nil || !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, was.Spec.VolumeClaimTemplates) {
+		for i := range s.VolumeClaimTemplates {
+			f.Add(template.ValidateClaim(&s.VolumeClaimTemplates[i].Spec, spec().Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+		}
+	}
 	workload{s.Selector, withClaims(s), "statefulset", "StatefulSet", ""}.check(&f)
 	if was != nil {
-		same := s.DeepCopy()
 		w := &was.Spec
-		same.Replicas, same.Template, same.UpdateStrategy, same.MinReadySeconds = w.Replicas, w.Template, w.UpdateStrategy, w.MinReadySeconds
-		same.Ordinals, same.RevisionHistoryLimit, same.PersistentVolumeClaimRetentionPolicy = w.Ordinals, w.RevisionHistoryLimit, w.PersistentVolumeClaimRetentionPolicy
-		if !apiequality.Semantic.DeepEqual(same, w) {
-			f.Forbidden(spec(), mayChange)
+		f.Same(spec().Child("selector"), s.Selector, w.Selector)
+		if !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, w.VolumeClaimTemplates) {
+			f.Invalid(spec().Child("volumeClaimTemplates"), row.Bare(s.VolumeClaimTemplates), apivalidation.FieldImmutableErrorMsg)
 		}
+		f.Same(spec().Child("serviceName"), s.ServiceName, w.ServiceName)
+		f.Same(spec().Child("podManagementPolicy"), s.PodManagementPolicy, w.PodManagementPolicy)
 	}
 	return f.List()
 }
@@ -51,7 +55,7 @@ func withClaims(s *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	}
 	for i := range s.VolumeClaimTemplates {
 		name := s.VolumeClaimTemplates[i].Name
-		if name == "" || has[name] {
+		if has[name] {
 			continue
 		}
 		has[name] = true

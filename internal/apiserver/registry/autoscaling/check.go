@@ -31,7 +31,7 @@ func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
 		f.Invalid(spec.Child("maxReplicas"), s.MaxReplicas, "must be greater than or equal to `minReplicas`")
 	}
-	checkReference(&f, &s.ScaleTargetRef, spec.Child("scaleTargetRef"))
+	checkReference(&f, &s.ScaleTargetRef, spec.Child("scaleTargetRef"), true)
 	for i := range s.Metrics {
 		checkMetric(&f, &s.Metrics[i], spec.Child("metrics").Index(i))
 	}
@@ -57,13 +57,14 @@ func checkSegment(f *row.Findings, at *field.Path, name string) {
 	f.Each(at, name, content.IsPathSegmentName(name))
 }
 
-func checkReference(f *row.Findings, r *autoscalingv2.CrossVersionObjectReference, at *field.Path) {
+// checkReference judges a reference; what is scaled needs a group, what is measured does not.
+func checkReference(f *row.Findings, r *autoscalingv2.CrossVersionObjectReference, at *field.Path, group bool) {
 	checkSegment(f, at.Child("kind"), r.Kind)
 	checkSegment(f, at.Child("name"), r.Name)
 	switch gv, err := schema.ParseGroupVersion(r.APIVersion); {
 	case err != nil:
 		f.Invalid(at.Child("apiVersion"), r.APIVersion, err.Error())
-	case gv.Group == "" && gv.Version != "v1": // ReplicationControllers are core
+	case group && gv.Group == "" && gv.Version != "v1": // ReplicationControllers are core
 		f.Invalid(at.Child("apiVersion"), r.APIVersion, "apiVersion must specify API group")
 	}
 }
@@ -80,7 +81,7 @@ type source struct {
 func sources(f *row.Findings, m *autoscalingv2.MetricSpec) []source {
 	return []source{
 		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(p *field.Path) {
-			checkReference(f, &m.Object.DescribedObject, p.Child("describedObject"))
+			checkReference(f, &m.Object.DescribedObject, p.Child("describedObject"), false)
 			checkIdentifier(f, &m.Object.Metric, p.Child("metric"))
 			checkTarget(f, &m.Object.Target, p.Child("target"))
 			checkEither(f, &m.Object.Target, p.Child("target"), "must set either a target value or averageValue")

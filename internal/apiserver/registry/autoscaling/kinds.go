@@ -35,7 +35,7 @@ func autoscalers() kind.Kind {
 			Unconditional: true,
 		}.Rules(),
 	}
-	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Types.HasStatus = true
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(), autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{

@@ -37,6 +37,7 @@ func bundles() kind.Kind {
 			Fields: func(o runtime.Object) fields.Set { return fields.Set{"spec.signerName": signer(o)} },
 		},
 	}
+	k.Types.NoGenerate = true
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"])},
 		Row: row(func(b *certificatesv1.ClusterTrustBundle, _ kind.RowOptions) []any {

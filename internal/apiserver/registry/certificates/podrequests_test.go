@@ -64,7 +64,7 @@ func TestPodRequests(t *testing.T) {
 			s.NodeUID = "x" + s.NodeUID + "12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901"
 		}, "spec.nodeUID: Too long"},
 		"no account": {func(s *certificatesv1.PodCertificateRequestSpec) { s.ServiceAccountName = "" }, "spec.serviceAccountName: Required value"},
-		"no life":    {func(s *certificatesv1.PodCertificateRequestSpec) { s.MaxExpirationSeconds = new(int32(60)) }, "must be in the range [3600, 7862400]"},
+		"no life":    {func(s *certificatesv1.PodCertificateRequestSpec) { s.MaxExpirationSeconds = new(int32(60)) }, "if provided, maxExpirationSeconds must be >= 3600"},
 		"no key":     {func(s *certificatesv1.PodCertificateRequestSpec) { s.StubPKCS10Request = nil }, "spec.stubPKCS10Request: Required value"},
 		"much":       {func(s *certificatesv1.PodCertificateRequestSpec) { s.StubPKCS10Request = make([]byte, 10<<10+1) }, "spec.stubPKCS10Request: Too long: may not be more than 10240 bytes"},
 		"nonsense":   {func(s *certificatesv1.PodCertificateRequestSpec) { s.StubPKCS10Request = []byte("x") }, "must be a DER-encoded PKCS#10 request"},
@@ -76,7 +76,7 @@ func TestPodRequests(t *testing.T) {
 		}, "could not verify the signature"},
 		"a bare word": {func(s *certificatesv1.PodCertificateRequestSpec) {
 			s.UnverifiedUserAnnotations = map[string]string{"a": ""}
-		}, "key must be domain-prefixed"},
+		}, "must be a domain-prefixed key"},
 	} {
 		r := pending(t, key)
 		c.edit(&r.Spec)

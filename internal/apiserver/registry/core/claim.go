@@ -27,9 +27,16 @@ func persistentVolumeClaims() kind.Kind {
 				c := o.(*v1.PersistentVolumeClaim)
 				c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
 				dropCrossNamespace(c, nil)
+				dropForeignSource(&c.Spec)
+				template.CopyDataSource(&c.Spec)
 			},
 			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				dropCrossNamespace(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
+				c, was := o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim)
+				dropCrossNamespace(c, was)
+				if was.Spec.DataSource == nil && was.Spec.DataSourceRef == nil {
+					dropForeignSource(&c.Spec)
+				}
+				template.CopyDataSource(&c.Spec)
 			},
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
 				return template.ValidateClaim(&o.(*v1.PersistentVolumeClaim).Spec, field.NewPath("spec"))
@@ -65,6 +72,21 @@ func dropCrossNamespace(c, old *v1.PersistentVolumeClaim) {
 		return
 	}
 	c.Spec.DataSourceRef = nil
+}
+
+// dropForeignSource removes a data source that is neither a claim nor a snapshot: only dataSourceRef may name anything else.
+func dropForeignSource(s *v1.PersistentVolumeClaimSpec) {
+	d := s.DataSource
+	if d == nil || s.DataSourceRef != nil {
+		return
+	}
+	group := ""
+	if d.APIGroup != nil {
+		group = *d.APIGroup
+	}
+	if claim, snapshot := group == "" && d.Kind == "PersistentVolumeClaim", group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot"; !claim && !snapshot {
+		s.DataSource = nil
+	}
 }
 
 func claimColumns() []metav1.TableColumnDefinition {

@@ -51,13 +51,14 @@ func checkEndpoints(f *row.Findings, s, was *discoveryv1.EndpointSlice) {
 		}
 	}
 	for i := range s.Endpoints {
-		checkEndpoint(f, s.AddressType, &s.Endpoints[i], endpointAt{path.Index(i), stored})
+		checkEndpoint(f, s.AddressType, &s.Endpoints[i], endpointAt{path: path.Index(i), stored: stored})
 	}
 }
 
 // endpointAt is where an endpoint stands, and the addresses stored already, which stay fine whatever they look like.
 type endpointAt struct {
 	path   *field.Path
+	list   *field.Path // of an address: the list it is in
 	stored sets.Set[string]
 }
 
@@ -69,8 +70,8 @@ func checkEndpoint(f *row.Findings, t discoveryv1.AddressType, e *discoveryv1.En
 	case n > mostAddresses:
 		f.Add(field.TooMany(addresses, n, mostAddresses))
 	}
-	for _, a := range e.Addresses {
-		checkAddress(f, t, a, endpointAt{addresses, at.stored})
+	for i, a := range e.Addresses {
+		checkAddress(f, t, a, endpointAt{path: addresses.Index(i), list: addresses, stored: at.stored})
 	}
 	if e.NodeName != nil {
 		f.Subdomain(at.path.Child("nodeName"), *e.NodeName)
@@ -127,8 +128,7 @@ func checkAddress(f *row.Findings, t discoveryv1.AddressType, a string, at endpo
 		return
 	}
 	if netutils.IsIPv6String(a) != (t == discoveryv1.AddressTypeIPv6) {
-		f.Invalid(at.path, a, "must be an "+string(t)+" address")
-		return
+		f.Invalid(at.list, a, "must be an "+string(t)+" address")
 	}
 	f.Add(template.ValidateNonSpecialIP(at.path, a)...)
 }

@@ -2,9 +2,12 @@ package kind
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -17,23 +20,39 @@ const (
 
 // PodCertificateLife judges the longest life that may be asked of a signer.
 func PodCertificateLife(seconds int32, signer string, at *field.Path) field.ErrorList {
-	most := int32(maxPodCertificate)
+	most, wrong := int32(maxPodCertificate), ""
 	if strings.HasPrefix(signer, "kubernetes.io/") {
 		most = maxPodCertificateBuiltIn
 	}
-	if seconds < minPodCertificate || seconds > most {
-		return field.ErrorList{field.Invalid(at, seconds, fmt.Sprintf("must be in the range [%d, %d]", minPodCertificate, most))}
+	switch {
+	case seconds < minPodCertificate:
+		wrong = fmt.Sprintf("if provided, maxExpirationSeconds must be >= %d", minPodCertificate)
+	case seconds > most:
+		wrong = fmt.Sprintf("if provided, maxExpirationSeconds must be <= %d", most)
+	default:
+		return nil
 	}
-	return nil
+	return field.ErrorList{field.Invalid(at, seconds, wrong)}
 }
 
 // SignerAnnotations judges what the author of a Pod says to a signer: annotations whose keys have a domain in front.
 func SignerAnnotations(m map[string]string, at *field.Path) field.ErrorList {
-	errs := validation.ValidateAnnotations(m, at)
-	for k := range m {
-		if !strings.Contains(k, "/") {
-			errs = append(errs, field.Invalid(at.Key(k), k, "key must be domain-prefixed"))
+	var errs field.ErrorList
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		bad := validation.IsQualifiedName(strings.ToLower(k))
+		switch {
+		case k == "":
+			errs = append(errs, field.Required(at, ""))
+		case len(bad) > 0:
+			for _, b := range bad {
+				errs = append(errs, field.Invalid(at, strings.ToLower(k), b))
+			}
+		case !strings.Contains(k, "/"):
+			errs = append(errs, field.Invalid(at, k, `must be a domain-prefixed key (such as "acme.io/foo")`))
 		}
+	}
+	if apivalidation.ValidateAnnotationsSize(m) != nil {
+		errs = append(errs, field.TooLong(at, "", apivalidation.TotalAnnotationSizeLimitB))
 	}
 	return errs
 }

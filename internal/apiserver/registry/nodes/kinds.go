@@ -71,6 +71,9 @@ func drop(n, old *v1.Node) {
 	if old == nil || configSource(old) == nil {
 		n.Spec.ConfigSource = nil //nolint:staticcheck // dropped because it is gone
 	}
+	if old == nil {
+		n.Status.Config = nil
+	}
 	if old == nil || old.Spec.PodPreemptionPolicy == nil {
 		n.Spec.PodPreemptionPolicy = nil
 	}

@@ -2,7 +2,9 @@ package nodes
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,10 +22,44 @@ func Validate(n *v1.Node) field.ErrorList {
 	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
 	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	errs = append(errs, resources(n)...)
+	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity, "must be greater than zero"))
+	}
+	errs = append(errs, features(n.Status.DeclaredFeatures)...)
+	return append(errs, podCIDRs(n, nil)...)
+}
+
+// featureName is a name of a feature that a node declares.
+var featureName = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*)(/[A-Za-z][A-Za-z0-9]*)*$`)
+
+// features judges what a node declares to be able to do: sorted names, each once (KEP-5328).
+func features(list []string) field.ErrorList {
+	var errs field.ErrorList
+	path := field.NewPath("status", "declaredFeatures")
+	for i, f := range list {
+		if i > 0 && f == list[i-1] {
+			errs = append(errs, field.Duplicate(path.Index(i), f))
+		} else if i > 0 && f < list[i-1] {
+			errs = append(errs, field.Invalid(path.Index(i), f, "list must be sorted alphabetically"))
+		}
+		switch {
+		case len(f) > validation.DNS1123SubdomainMaxLength:
+			errs = append(errs, field.Invalid(path.Index(i), f, fmt.Sprintf("invalid feature name %q: must be no more than %d characters", f, validation.DNS1123SubdomainMaxLength)))
+		case !featureName.MatchString(f):
+			errs = append(errs, field.Invalid(path.Index(i), f, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent segments separated by '/' "+
+				"(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", f)))
+		}
+	}
+	return errs
+}
+
+// podCIDRs wants address ranges, one of each family; those stored already stay fine whatever they look like.
+func podCIDRs(n *v1.Node, stored []string) field.ErrorList {
+	var errs field.ErrorList
 	path := field.NewPath("spec", "podCIDRs")
 	families := map[bool]int{}
 	for i, c := range n.Spec.PodCIDRs {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, nil)...)
+		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, stored)...)
 		if p, err := netip.ParsePrefix(c); err == nil {
 			families[p.Addr().Is4()]++
 		}
@@ -112,6 +148,7 @@ func resources(n *v1.Node) field.ErrorList {
 func ValidateUpdate(n, old *v1.Node) field.ErrorList {
 	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
 	errs = append(errs, resources(n)...)
+	errs = append(errs, features(n.Status.DeclaredFeatures)...)
 	seen := map[v1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
@@ -130,5 +167,5 @@ func ValidateUpdate(n, old *v1.Node) field.ErrorList {
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
-	return errs
+	return append(errs, podCIDRs(n, old.Spec.PodCIDRs)...)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 func claims(labels NamespaceLabels) kind.Kind {
@@ -124,7 +125,7 @@ func checkClaim(c, was *resourcev1.ResourceClaim) field.ErrorList {
 func checkTemplate(t, was *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	var f row.Findings
 	meta := &t.Spec.ObjectMeta
-	f.Add(apivalidation.ValidateAnnotations(meta.Annotations, spec().Child("metadata", "annotations"))...)
+	f.Add(template.ValidateClaimMeta(meta, spec().Child("metadata"))...)
 	if was != nil {
 		if !apiequality.Semantic.DeepEqual(t.Spec, was.Spec) {
 			f.Invalid(spec(), row.Bare(t.Spec), apivalidation.FieldImmutableErrorMsg)

@@ -37,10 +37,35 @@ func groups() []kind.Kind {
 }
 
 // elsewhere are cases that something else answers, or in other words; the whole server's replay covers the first.
+const (
+	preventsPods = "v1.37 added preventPodSchedulingIfMissing, which is false"
+	counts       = "v1.37 counts generations of HorizontalPodAutoscalers"
+	oneAway      = "v1.37 sets maxUnavailable of a rolling update to 1"
+	fixed        = "v1.37 names each field of a StatefulSet that may not change"
+)
+
 func elsewhere() map[string]string {
 	return map[string]string{
 		"updates/job/template-image": "the refused template is printed by the field names of upstream's internal type",
 		"defaulting/csinode/minimal": "v1.37 added a status, which prints as {}; the recording is one of v1.36",
+		// Asked again of v1.37.2: internal/apiserver/testdata/upstream.json.
+		"defaulting/csidriver/minimal":                        preventsPods,
+		"defaulting/horizontalpodautoscaler/minimal":          counts,
+		"defaulting/horizontalpodautoscaler/metrics-behavior": counts,
+		"updates/horizontalpodautoscaler/max":                 counts,
+		"defaulting/statefulset/no-replicas":                  oneAway,
+		"defaulting/statefulset/retention-partial":            oneAway,
+		"updates/statefulset/status-through-main":             oneAway,
+		"updates/statefulset/status-subresource":              oneAway,
+		"updates/statefulset/replicas":                        oneAway,
+		"updates/statefulset/ordinals":                        oneAway,
+		"updates/statefulset/retention":                       oneAway,
+		"updates/statefulset/history":                         oneAway,
+		"updates/statefulset/service-name":                    fixed,
+		"updates/statefulset/pod-management":                  fixed,
+		"updates/statefulset/min-ready":                       oneAway,
+		"validation/statefulset/history-negative":             oneAway,
+		"validation/statefulset/no-service-name":              oneAway,
 	}
 }
 

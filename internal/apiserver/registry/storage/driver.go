@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -25,7 +24,7 @@ const (
 func drivers() kind.Kind {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	k := names("csidrivers", "CSIDriver", row.Types[storagev1.CSIDriver, storagev1.CSIDriverList]())
-	k.Rules = row.Rules[storagev1.CSIDriver]{Default: defaultDriver, Check: checkDriver}.Rules()
+	k.Rules = row.Rules[storagev1.CSIDriver]{Default: defaultDriver, Check: checkDriver, Warn: warnDriver}.Rules()
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), boolean("AttachRequired", doc["attachRequired"]), boolean("PodInfoOnMount", doc["podInfoOnMount"]),
@@ -48,6 +47,14 @@ func defaultDriver(d *storagev1.CSIDriver) {
 	}
 	row.OrElse(&s.RequiresRepublish, false)
 	row.OrElse(&s.SELinuxMount, false)
+	row.OrElse(&s.PreventPodSchedulingIfMissing, false)
+}
+
+func warnDriver(d *storagev1.CSIDriver) []string {
+	if len(d.Spec.TokenRequests) == 0 || d.Spec.ServiceAccountTokenInSecrets != nil {
+		return nil
+	}
+	return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
 }
 
 func driverRow(d *storagev1.CSIDriver, o kind.RowOptions) []any {
@@ -87,6 +94,9 @@ func checkDriver(d, was *storagev1.CSIDriver) field.ErrorList {
 		row.OneOf(&f, spec().Child("fsGroupPolicy"), *p, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	}
 	checkTokens(&f, s.TokenRequests)
+	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
+		f.Invalid(spec().Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
+	}
 	if n := s.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < oftenest {
 		f.Invalid(spec().Child("nodeAllocatableUpdatePeriodSeconds"), *n, "must be greater than or equal to 10 seconds")
 	}
@@ -114,10 +124,10 @@ func checkTokens(f *row.Findings, list []storagev1.TokenRequest) {
 
 func nodes() kind.Kind {
 	k := names("csinodes", "CSINode", row.Types[storagev1.CSINode, storagev1.CSINodeList]())
+	k.Types.HasStatus = true
 	k.Rules = row.Rules[storagev1.CSINode]{
-		// The health of a node's storage is behind a gate that is off by default.
-		Create: func(_ context.Context, n *storagev1.CSINode) { n.Status = storagev1.CSINodeStatus{} },
-		Update: func(n, was *storagev1.CSINode) { n.Status = was.Status },
+		// The health of a node's storage is behind a gate that is off by default: the status endpoint keeps what is stored.
+		Status: func(n, was *storagev1.CSINode) { n.Status = was.Status },
 		Check:  checkNode,
 	}.Rules()
 	k.Table = kind.Table{

@@ -69,11 +69,10 @@ func defaultRemoteVolume(s *v1.VolumeSource) {
 // DefaultClaimSpec fills in a PersistentVolumeClaim's spec.
 func DefaultClaimSpec(s *v1.PersistentVolumeClaimSpec) {
 	setNil(&s.VolumeMode, v1.PersistentVolumeFilesystem)
-	copyDataSource(s)
 }
 
-// copyDataSource keeps dataSource and dataSourceRef telling the same, when the reference stays in the namespace.
-func copyDataSource(s *v1.PersistentVolumeClaimSpec) {
+// CopyDataSource keeps dataSource and dataSourceRef telling the same, when the reference stays in the namespace.
+func CopyDataSource(s *v1.PersistentVolumeClaimSpec) {
 	switch {
 	case s.DataSourceRef == nil && s.DataSource != nil:
 		s.DataSourceRef = &v1.TypedObjectReference{Kind: s.DataSource.Kind, Name: s.DataSource.Name}

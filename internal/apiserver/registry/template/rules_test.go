@@ -46,20 +46,20 @@ func TestVolumeRules(t *testing.T) {
 		source v1.VolumeSource
 		want   string
 	}{
-		"iscsi":                                {iscsi(func(*v1.ISCSIVolumeSource) {}), ""},
-		"iqn of no form":                       {iscsi(func(s *v1.ISCSIVolumeSource) { s.IQN = "iqn.bad" }), `spec.volumes[0].iscsi.iqn: Invalid value: "iqn.bad": must be valid format`},
-		"eui":                                  {iscsi(func(s *v1.ISCSIVolumeSource) { s.IQN = "eui.0123456789abcdef" }), ""},
-		"naa too short":                        {iscsi(func(s *v1.ISCSIVolumeSource) { s.IQN = "naa.0" }), `spec.volumes[0].iscsi.iqn: Invalid value: "naa.0": must be valid format`},
-		"initiator":                            {iscsi(func(s *v1.ISCSIVolumeSource) { s.InitiatorName = new("x") }), `spec.volumes[0].iscsi.initiatorname: Invalid value: "x": must be valid format starting with iqn, eui, or naa`},
-		"flex options":                         {v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: "a/b", Options: map[string]string{"a.K8S.io/x": "", "mine": ""}}}, `spec.volumes[0].flexVolume.options[a.K8S.io/x]: Invalid value: "a.K8S.io/x": kubernetes.io and k8s.io namespaces are reserved`},
-		"azure managed":                        {disk(v1.AzureManagedDisk, "https://x"), `spec.volumes[0].azureDisk.diskURI: Unsupported value: "https://x": supported values: "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"`},
-		"azure blob":                           {disk(v1.AzureSharedBlobDisk, "/subscriptions/x"), `spec.volumes[0].azureDisk.diskURI: Unsupported value: "/subscriptions/x": supported values: "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"`},
-		"azure kind":                           {disk("Floppy", "https://x"), `spec.volumes[0].azureDisk.kind: Unsupported value: "Floppy": supported values: "Dedicated", "Managed", "Shared"`},
-		"storageos name":                       {v1.VolumeSource{StorageOS: &v1.StorageOSVolumeSource{VolumeName: "a.b"}}, `spec.volumes[0].storageos.volumeName: Invalid value: "a.b": must not contain dots`},
-		"storageos secret":                     {v1.VolumeSource{StorageOS: &v1.StorageOSVolumeSource{VolumeName: "a", SecretRef: &v1.LocalObjectReference{}}}, "spec.volumes[0].storageos.secretRef.name: Required value"},
-		"quobyte registry":                     {v1.VolumeSource{Quobyte: &v1.QuobyteVolumeSource{Registry: "a:1,b", Volume: "v"}}, `spec.volumes[0].quobyte.registry: Invalid value: "a:1,b": must be a host:port pair or multiple pairs separated by commas`},
-		"quobyte tenant":                       {v1.VolumeSource{Quobyte: &v1.QuobyteVolumeSource{Registry: "a:1", Volume: "v", Tenant: strings.Repeat("t", 65)}}, "spec.volumes[0].quobyte.tenant: Required value: must be a UUID and may not exceed a length of 64 characters"},
-		"image of a template may be left open": {v1.VolumeSource{Image: &v1.ImageVolumeSource{}}, ""},
+		"iscsi":                              {iscsi(func(*v1.ISCSIVolumeSource) {}), ""},
+		"iqn of no form":                     {iscsi(func(s *v1.ISCSIVolumeSource) { s.IQN = "iqn.bad" }), `spec.volumes[0].iscsi.iqn: Invalid value: "iqn.bad": must be valid format`},
+		"eui":                                {iscsi(func(s *v1.ISCSIVolumeSource) { s.IQN = "eui.0123456789abcdef" }), ""},
+		"naa too short":                      {iscsi(func(s *v1.ISCSIVolumeSource) { s.IQN = "naa.0" }), `spec.volumes[0].iscsi.iqn: Invalid value: "naa.0": must be valid format`},
+		"initiator":                          {iscsi(func(s *v1.ISCSIVolumeSource) { s.InitiatorName = new("x") }), `spec.volumes[0].iscsi.initiatorname: Invalid value: "x": must be valid format starting with iqn, eui, or naa`},
+		"flex options":                       {v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: "a/b", Options: map[string]string{"a.K8S.io/x": "", "mine": ""}}}, `spec.volumes[0].flexVolume.options[a.K8S.io/x]: Invalid value: "a.K8S.io/x": kubernetes.io and k8s.io namespaces are reserved`},
+		"azure managed":                      {disk(v1.AzureManagedDisk, "https://x"), `spec.volumes[0].azureDisk.diskURI: Unsupported value: "https://x": supported values: "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"`},
+		"azure blob":                         {disk(v1.AzureSharedBlobDisk, "/subscriptions/x"), `spec.volumes[0].azureDisk.diskURI: Unsupported value: "/subscriptions/x": supported values: "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"`},
+		"azure kind":                         {disk("Floppy", "https://x"), `spec.volumes[0].azureDisk.kind: Unsupported value: "Floppy": supported values: "Dedicated", "Managed", "Shared"`},
+		"storageos name":                     {v1.VolumeSource{StorageOS: &v1.StorageOSVolumeSource{VolumeName: "a.b"}}, `spec.volumes[0].storageos.volumeName: Invalid value: "a.b": must not contain dots`},
+		"storageos secret":                   {v1.VolumeSource{StorageOS: &v1.StorageOSVolumeSource{VolumeName: "a", SecretRef: &v1.LocalObjectReference{}}}, "spec.volumes[0].storageos.secretRef.name: Required value"},
+		"quobyte registry":                   {v1.VolumeSource{Quobyte: &v1.QuobyteVolumeSource{Registry: "a:1,b", Volume: "v"}}, `spec.volumes[0].quobyte.registry: Invalid value: "a:1,b": must be a host:port pair or multiple pairs separated by commas`},
+		"quobyte tenant":                     {v1.VolumeSource{Quobyte: &v1.QuobyteVolumeSource{Registry: "a:1", Volume: "v", Tenant: strings.Repeat("t", 65)}}, "spec.volumes[0].quobyte.tenant: Required value: must be a UUID and may not exceed a length of 64 characters"},
+		"image of a template needs its name": {v1.VolumeSource{Image: &v1.ImageVolumeSource{}}, "spec.volumes[0].image.reference: Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := said(ValidatePodSpec(with(c.source), "", field.NewPath("spec"))); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {

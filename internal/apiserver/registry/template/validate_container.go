@@ -57,6 +57,11 @@ func (j *judge) initContainers(path *field.Path) {
 			j.lifecycleAndProbes(c, at)
 			continue
 		}
+		for i, p := range c.ResizePolicy {
+			if p.RestartPolicy == v1.RestartContainer {
+				j.invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
+			}
+		}
 		for _, no := range []struct {
 			child string
 			set   bool
@@ -141,9 +146,9 @@ func (j *judge) restart(c *v1.Container, path *field.Path) {
 		if len(c.RestartPolicyRules) > 0 {
 			j.required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used")
 		}
-		return
+	} else {
+		oneOf(&j.findings, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
 	}
-	oneOf(&j.findings, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
 	at := path.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > restartRules {
 		j.add(field.TooMany(at, n, restartRules))
@@ -172,7 +177,7 @@ func (j *judge) resizePolicy(list []v1.ContainerResizePolicy, path *field.Path) 
 		needed(&j.findings, path, p.ResourceName, v1.ResourceCPU, v1.ResourceMemory)
 		needed(&j.findings, path, p.RestartPolicy, v1.NotRequired, v1.RestartContainer)
 		if j.spec.RestartPolicy == v1.RestartPolicyNever && p.RestartPolicy != v1.NotRequired {
-			j.invalid(path, p.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'")
+			j.invalid(path, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 		}
 	}
 }

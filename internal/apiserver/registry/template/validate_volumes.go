@@ -3,9 +3,11 @@ package template
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -117,8 +119,7 @@ func (j *judge) localVolume(v *v1.Volume, path *field.Path) bool {
 		j.ephemeralVolume(v, path)
 	case v.Image != nil:
 		at := path.Child("image")
-		// A template may leave the reference to whoever makes Pods of it.
-		if v.Image.Reference == "" && j.pod != "" {
+		if v.Image.Reference == "" {
 			j.required(at.Child("reference"), "")
 		}
 		needed(&j.findings, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
@@ -265,6 +266,20 @@ func (j *judge) token(t *v1.ServiceAccountTokenProjection, at, path *field.Path)
 	j.plainDescending(t.Path, path.Child("path"))
 }
 
+// ValidateClaimMeta judges the metadata in a claim's template: labels and annotations, and nothing else.
+func ValidateClaimMeta(m *metav1.ObjectMeta, at *field.Path) field.ErrorList {
+	errs := append(apivalidation.ValidateAnnotations(m.Annotations, at.Child("annotations")), metavalidation.ValidateLabels(m.Labels, at.Child("labels"))...)
+	set := reflect.ValueOf(m).Elem()
+	for i := range set.NumField() {
+		name := set.Type().Field(i).Name
+		if name == "Labels" || name == "Annotations" || set.Field(i).IsZero() {
+			continue
+		}
+		errs = append(errs, field.Forbidden(at.Child(strings.ToLower(name[:1])+name[1:]), "cannot be set"))
+	}
+	return errs
+}
+
 func (j *judge) ephemeralVolume(v *v1.Volume, path *field.Path) {
 	at := path.Child("ephemeral").Child("volumeClaimTemplate")
 	t := v.Ephemeral.VolumeClaimTemplate
@@ -273,16 +288,7 @@ func (j *judge) ephemeralVolume(v *v1.Volume, path *field.Path) {
 		return
 	}
 	meta := at.Child("metadata")
-	j.add(apivalidation.ValidateAnnotations(t.Annotations, meta.Child("annotations"))...)
-	j.add(metavalidation.ValidateLabels(t.Labels, meta.Child("labels"))...)
-	set := reflect.ValueOf(&t.ObjectMeta).Elem()
-	for i := range set.NumField() {
-		name := set.Type().Field(i).Name
-		if name == "Labels" || name == "Annotations" || set.Field(i).IsZero() {
-			continue
-		}
-		j.forbidden(meta.Child(childName(set.Type().Field(i).Tag.Get("json"))), "cannot be set")
-	}
+	j.add(ValidateClaimMeta(&t.ObjectMeta, meta)...)
 	j.add(ValidateClaim(&t.Spec, at.Child("spec"))...)
 	if j.pod == "" {
 		return

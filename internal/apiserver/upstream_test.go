@@ -1,0 +1,122 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	restclient "k8s.io/client-go/rest"
+)
+
+// asked is a request with what kube-apiserver v1.37.2 answered to it.
+type asked struct {
+	Name, Method, Path string
+	Setup              *struct {
+		Path string
+		Body json.RawMessage
+	}
+	Body json.RawMessage
+	Want struct {
+		Code     int
+		Message  string
+		Warnings []string
+		Fields   map[string]any
+	}
+}
+
+// TestAsUpstream sends what hack/apidiff found to be answered otherwise than by kube-apiserver v1.37.2; what that answered is written in
+// testdata/upstream.json.
+//
+// row: API-44
+func TestAsUpstream(t *testing.T) {
+	raw, err := os.ReadFile("testdata/upstream.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []asked
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	s, c := shared(t)
+	send, ns := sender(t, s.InProcess(admin())), space(t, c)
+	for _, x := range cases {
+		t.Run(x.Name, func(t *testing.T) {
+			at := func(path string) string { return strings.ReplaceAll(path, "NS", ns) }
+			if x.Setup != nil {
+				code, body, _ := send(http.MethodPost, at(x.Setup.Path), x.Setup.Body)
+				if code != http.StatusCreated && code != http.StatusConflict {
+					t.Fatalf("setup: %d %v", code, body)
+				}
+			}
+			code, body, warnings := send(x.Method, at(x.Path)+"?dryRun=All", x.Body)
+			if code != x.Want.Code {
+				t.Fatalf("code %d, upstream %d: %v", code, x.Want.Code, body["message"])
+			}
+			if x.Want.Message != "" && body["message"] != x.Want.Message {
+				t.Errorf("got      %v\nupstream %s", body["message"], x.Want.Message)
+			}
+			if !slices.Equal(warnings, x.Want.Warnings) {
+				t.Errorf("warnings %q, upstream %q", warnings, x.Want.Warnings)
+			}
+			for path, want := range x.Want.Fields {
+				if got := at1(body, path); !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %v, upstream %v", path, got, want)
+				}
+			}
+		})
+	}
+}
+
+// at1 is a field of an object by its dotted path; nil without it.
+func at1(obj any, path string) any {
+	for key := range strings.SplitSeq(path, ".") {
+		m, _ := obj.(map[string]any)
+		obj = m[key]
+	}
+	return obj
+}
+
+// sender sends a body, of a patch by its type after the method, and returns code, object and warnings.
+func sender(t *testing.T, cfg *restclient.Config) func(method, path string, body []byte) (int, map[string]any, []string) {
+	t.Helper()
+	client, err := restclient.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := cfg.Host
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	return func(method, path string, body []byte) (int, map[string]any, []string) {
+		verb, form, patch := strings.Cut(method, " ") // "PATCH apply-patch+yaml"
+		if !patch {
+			form = "json"
+		}
+		req, err := http.NewRequest(verb, host+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/"+form)
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj := map[string]any{}
+		if err := json.Unmarshal(text, &obj); err != nil {
+			t.Fatal(fmt.Errorf("%s %s: %s: %w", method, path, text, err))
+		}
+		return res.StatusCode, obj, res.Header.Values("Warning")
+	}
+}
