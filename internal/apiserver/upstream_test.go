@@ -15,8 +15,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// asked is a request with what kube-apiserver v1.37.2 answered to it.
-type asked struct {
+// wanted is a request with what kube-apiserver v1.37.2 answered to it.
+type wanted struct {
 	Name, Method, Path string
 	Setup              *struct {
 		Path string
@@ -40,7 +40,7 @@ func TestAsUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []asked
+	var cases []wanted
 	if err := json.Unmarshal(raw, &cases); err != nil {
 		t.Fatal(err)
 	}
