@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/registry/rest"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -21,6 +23,7 @@ type Server struct {
 	entrance *entrance
 	store    *store.Store
 	listener net.Listener
+	find     func(group, resource string) rest.StandardStorage
 	run      func(context.Context) error
 	destroy  func() // ends what the storages run; Run does so by itself
 	ready    chan struct{}
@@ -49,6 +52,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{config: c, server: s}
+	s.find = b.find
 	if err := b.build(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("API server: %w", err)
@@ -106,6 +110,11 @@ func (s *Server) Store() *store.Store { return s.store }
 // InProcess is a client configuration that reaches this server without network, as the user given: the whole handler chain runs, and
 // answers stream. Requests made before the server is built wait for it, for five seconds at most.
 func (s *Server) InProcess(u user.Info) *restclient.Config { return s.entrance.config(u) }
+
+// Follow lists and watches all objects of a kind, as Direct does.
+func (s *Server) Follow(group, resource string) cache.ListerWatcher {
+	return Direct(func() rest.StandardStorage { return s.find(group, resource) })
+}
 
 // storeFails waits until the embedded etcd dies, or returns nil when ctx ends first.
 func (s *Server) storeFails(ctx context.Context) error {

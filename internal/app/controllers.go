@@ -14,9 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	certificates "github.com/gantry-project/gantry/internal/apiserver/auth/signing"
@@ -34,7 +36,8 @@ type controllersOptions struct {
 	signer  pki.Pair // authority that signs certificate requests; empty signs none
 	ranges  loop.NodeRanges
 	journal journal.Sink
-	without []string // controllers that do not run
+	without []string            // controllers that do not run
+	pods    cache.ListerWatcher // of a server in this process; nil means by the configuration
 }
 
 // runControllers runs every controller until ctx ends.
@@ -53,6 +56,7 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 		}
 	}
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(unmanaged))
+	shared.InformerFor(&corev1.Pod{}, o.podInformer)
 	runs := []func(context.Context) error{func(ctx context.Context) error { return o.control(ctx, client, shared, ca) }}
 	if o.signer.Key != "" {
 		requests := shared.Certificates().V1().CertificateSigningRequests()
@@ -66,6 +70,15 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 		})
 	}
 	return together(ctx, runs...)
+}
+
+// podInformer is the Pods that the controllers share.
+func (o controllersOptions) podInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	if o.pods == nil {
+		return loop.Joint(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync, indexers))
+	}
+	return loop.Joint(cache.NewSharedIndexInformer(o.pods, &corev1.Pod{}, resync, indexers))
 }
 
 // unmanaged leaves out who manages which field: no controller asks, and a write without it changes nothing about it.

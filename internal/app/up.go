@@ -194,7 +194,7 @@ func (u *upCommand) work(ctx context.Context, c cluster) error {
 		},
 		func(ctx context.Context) error {
 
-			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, signer: files.CA, ranges: u.podNet.ranges(u.serviceCIDR), journal: log.Speaker("controllers", ""), without: u.node.proxy.balancers.without()})
+			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()), as: inMemory(server), caFile: files.CA.Cert, signer: files.CA, ranges: u.podNet.ranges(u.serviceCIDR), journal: log.Speaker("controllers", ""), without: u.node.proxy.balancers.without(), pods: server.Follow("", "pods")})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },

@@ -79,7 +79,7 @@ func newStack(o Options, d apiserver.AccessDeps) (*stack, error) {
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{o.Issuer}
 	}
-	s := &stack{options: o, deps: d, audiences: o.Audiences, feed: &node.Feed{Client: d.Client, Index: node.NewIndex()}}
+	s := &stack{options: o, deps: d, audiences: o.Audiences, feed: &node.Feed{Client: d.Client, Index: node.NewIndex(), Pods: apiserver.Direct(func() rest.StandardStorage { return d.Lookup("", "pods") })}}
 	var err error
 	if s.roles, err = policy.Default(); err != nil {
 		return nil, err

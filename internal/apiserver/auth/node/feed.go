@@ -20,6 +20,7 @@ import (
 type Feed struct {
 	Client kubernetes.Interface
 	Index  *Index
+	Pods   cache.ListerWatcher // all of them
 	pods   atomic.Bool
 	pvs    atomic.Bool
 	vas    atomic.Bool
@@ -31,14 +32,7 @@ func (f *Feed) Synced() bool { return f.pods.Load() && f.pvs.Load() && f.vas.Loa
 // Run follows the API until the context ends.
 func (f *Feed) Run(ctx context.Context) {
 	c := f.Client
-	go follow(ctx, &corev1.Pod{}, podStore{f}, &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return c.CoreV1().Pods("").List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.CoreV1().Pods("").Watch(ctx, o)
-		},
-	})
+	go follow(ctx, &corev1.Pod{}, podStore{f}, f.Pods)
 	go follow(ctx, &corev1.PersistentVolume{}, volumeStore{f}, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return c.CoreV1().PersistentVolumes().List(ctx, o)
@@ -70,7 +64,7 @@ func (f *Feed) RunSlices(ctx context.Context) {
 	})
 }
 
-func follow(ctx context.Context, example runtime.Object, store cache.ReflectorStore, lw *cache.ListWatch) {
+func follow(ctx context.Context, example runtime.Object, store cache.ReflectorStore, lw cache.ListerWatcher) {
 	cache.NewReflectorWithOptions(lw, example, store, cache.ReflectorOptions{Name: fmt.Sprintf("auth/node %T", example)}).RunWithContext(ctx)
 }
 

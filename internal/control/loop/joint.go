@@ -1,0 +1,97 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// Joint lets all who listen to an informer before it runs share one listener: the library wakes three goroutines per listener and event, and twenty controllers listen
+// to Pods. Who shares is told one after the other, so handlers must be quick, as those of queues are. Who comes later has a listener of its own.
+func Joint(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
+	return &joint{SharedIndexInformer: informer}
+}
+
+// errShared is why a handler cannot be removed.
+var errShared = errors.New("a handler that shares its listener with others cannot be removed")
+
+type joint struct {
+	cache.SharedIndexInformer
+
+	mu       sync.Mutex
+	runs     bool
+	handlers handlers // of those who share; fixed once it runs
+	shared   cache.ResourceEventHandlerRegistration
+}
+
+// AddEventHandler implements cache.SharedInformer. What it returns to those who share is one for all of them.
+func (j *joint) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.runs {
+		return j.SharedIndexInformer.AddEventHandler(h)
+	}
+	if j.shared == nil {
+		r, err := j.SharedIndexInformer.AddEventHandler(&j.handlers)
+		if err != nil {
+			return nil, err
+		}
+		j.shared = r
+	}
+	j.handlers = append(j.handlers, h)
+	return j.shared, nil
+}
+
+// RemoveEventHandler implements cache.SharedInformer. Those who share stay until the informer ends.
+func (j *joint) RemoveEventHandler(r cache.ResourceEventHandlerRegistration) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r == j.shared {
+		return errShared
+	}
+	return j.SharedIndexInformer.RemoveEventHandler(r)
+}
+
+// Run implements cache.SharedInformer.
+func (j *joint) Run(stop <-chan struct{}) {
+	j.fix()
+	j.SharedIndexInformer.Run(stop)
+}
+
+// RunWithContext implements cache.SharedInformer.
+func (j *joint) RunWithContext(ctx context.Context) {
+	j.fix()
+	j.SharedIndexInformer.RunWithContext(ctx)
+}
+
+func (j *joint) fix() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.runs = true
+}
+
+// handlers are told one after the other.
+type handlers []cache.ResourceEventHandler
+
+// OnAdd implements cache.ResourceEventHandler.
+func (all *handlers) OnAdd(obj any, initially bool) {
+	for _, h := range *all {
+		h.OnAdd(obj, initially)
+	}
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (all *handlers) OnUpdate(old, cur any) {
+	for _, h := range *all {
+		h.OnUpdate(old, cur)
+	}
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (all *handlers) OnDelete(obj any) {
+	for _, h := range *all {
+		h.OnDelete(obj)
+	}
+}
