@@ -104,7 +104,9 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	rule(1, "", 2)
 	made = -1 // p0 is promised n8 itself beside the other
 	w.SetNode(node("n8", "2", "8Gi"))
-	own, err := snapshot.NewPodInfo(pod("p0", "1", ""))
+	self := pod("p0", "1", "")
+	self.Spec.Priority = new(int32(1))
+	own, err := snapshot.NewPodInfo(self)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	rule(1, "n8", 8)
 	made = 100
 	rule(0, "", nodes*2)
-	rule(1, "n8", 8)       // of lower priority is p0: no rival
+	rule(1, "", 8)         // beside p0 there is no room
 	rule(6, "n8", nodes*2) // the promises to less important Pods are of no concern
 	if c := memory.Counts(); c.Swept+c.Plain > 0 {
 		t.Errorf("%+v: rulings that were not by groups", c)
