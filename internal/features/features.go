@@ -9,7 +9,8 @@ import (
 
 // Features are the gates of v1.37 that can be switched; all are off by default.
 type Features struct {
-	GenericWorkload bool // Workload, PodGroup and gang scheduling (KEP-4671)
+	GenericWorkload       bool // Workload, PodGroup and gang scheduling (KEP-4671)
+	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
 }
 
 // merged are gates of v1.36 that became a part of another one.
@@ -17,13 +18,13 @@ var merged = map[string]string{"GangScheduling": "GenericWorkload", "WorkloadAwa
 
 // settled are gates whose behaviour is part of the product for good: naming them is fine, switching them off is not.
 var settled = []string{
-	"NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "PodReadyToStartContainersCondition", "SidecarContainers", "UserNamespacesPodSecurityStandards",
+	"NodeOutOfServiceVolumeDetach", "PodDisruptionConditions", "PodReadyToStartContainersCondition", "SidecarContainers", "StorageCapacityScoring", "UserNamespacesPodSecurityStandards",
 }
 
 // Parse reads gates by name. The error names a gate that does not exist, and what does.
 func Parse(gates map[string]bool) (Features, error) {
 	var f Features
-	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload}
+	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage}
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		if slices.Contains(settled, name) {
 			if !gates[name] {

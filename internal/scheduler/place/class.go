@@ -90,6 +90,7 @@ type other struct {
 	prepares  framework.PreFilterPlugin
 	preScores framework.PreScorePlugin
 	scores    bool
+	silent    bool // does not score whom it skips at PreFilter
 }
 
 // other finds or adds the judge; one that nobody reads for judges that share.
@@ -102,6 +103,7 @@ func (c *class) other(pl framework.Plugin) *other {
 	}
 	o := &other{Plugin: pl, bit: 1 << (len(c.others) % 64)}
 	o.quiet, _ = pl.(Quiet)
+	_, o.silent = pl.(Unprepared)
 	o.tallying, _ = pl.(Tallying)
 	c.others = append(c.others, o)
 	return o

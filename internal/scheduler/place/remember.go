@@ -81,7 +81,7 @@ func (c *cycle) loudPreFilter(class *class, loud []*other) ([]*other, bool) {
 		result, s := c.askPreFilter(o)
 		switch {
 		case s.IsSkip():
-			if o.scores {
+			if o.scores && !o.silent {
 				left = append(left, o)
 			}
 			skipped |= o.bit

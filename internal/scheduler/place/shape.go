@@ -29,6 +29,9 @@ type Scaled interface {
 	Scale() (reverse bool)
 }
 
+// Unprepared is a judge that skips PreScore for every Pod for which it skips PreFilter.
+type Unprepared interface{ SilentUnprepared() }
+
 // Quiet is a judge that is not Local but can tell when it has nothing to say about a Pod: then its PreFilter and PreScore would skip.
 type Quiet interface {
 	Quiet(p *v1.Pod, w *snapshot.Snapshot) bool

@@ -163,11 +163,13 @@ func checkShape(path *field.Path, shape []config.UtilizationShapePoint) field.Er
 	}
 	var errs field.ErrorList
 	for i, p := range shape {
-		if p.Utilization < 0 || p.Utilization > 100 {
-			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "not in valid range [0, 100]"))
-		}
 		if i > 0 && shape[i-1].Utilization >= p.Utilization {
 			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "values must be sorted in increasing order"))
+		}
+	}
+	for i, p := range shape {
+		if p.Utilization < 0 || p.Utilization > 100 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("utilization"), p.Utilization, "not in valid range [0, 100]"))
 		}
 		if p.Score < 0 || p.Score > 10 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("score"), p.Score, "not in valid range [0, 10]"))
@@ -250,6 +252,9 @@ func completeVolumes(a *config.VolumeBindingArgs) {
 	if a.BindTimeoutSeconds == nil {
 		a.BindTimeoutSeconds = new(int64(600))
 	}
+	if len(a.Shape) == 0 {
+		a.Shape = []config.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}
+	}
 }
 
 func checkVolumes(path *field.Path, a *config.VolumeBindingArgs) field.ErrorList {
@@ -257,10 +262,7 @@ func checkVolumes(path *field.Path, a *config.VolumeBindingArgs) field.ErrorList
 	if n := *a.BindTimeoutSeconds; n < 0 {
 		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), n, "invalid BindTimeoutSeconds, should not be a negative value"))
 	}
-	if a.Shape != nil {
-		errs = append(errs, field.Invalid(path.Child("shape"), a.Shape, "unexpected field `shape`, feature StorageCapacityScoring is disabled"))
-	}
-	return errs
+	return append(errs, checkShape(path.Child("shape"), a.Shape)...)
 }
 
 func completePreemption(a *config.DefaultPreemptionArgs) {

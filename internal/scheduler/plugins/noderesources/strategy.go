@@ -39,7 +39,7 @@ func strategy(s *config.ScoringStrategy) (scorer, error) {
 			return scorer{}, fmt.Errorf("scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified")
 		}
 		rounded := func(sum, weights int64) int64 { return int64(math.Round(float64(sum) / float64(weights))) }
-		return scorer{resources: s.Resources, of: ratio(s.RequestedToCapacityRatio.Shape), mean: rounded, skipZero: true}, nil
+		return scorer{resources: s.Resources, of: Ratio(s.RequestedToCapacityRatio.Shape), mean: rounded, skipZero: true}, nil
 	}
 	return scorer{}, fmt.Errorf("scoringStrategy.type %q is not one of LeastAllocated, MostAllocated, RequestedToCapacityRatio", s.Type)
 }
@@ -57,8 +57,8 @@ func most(requested, allocatable int64) int64 {
 	return min(requested, allocatable) * framework.MaxScore / allocatable
 }
 
-// ratio follows straight lines between the points of a shape.
-func ratio(shape []config.UtilizationShapePoint) func(requested, allocatable int64) int64 {
+// Ratio follows straight lines between the points of a shape; what is more than there is, or of nothing, counts as all.
+func Ratio(shape []config.UtilizationShapePoint) func(requested, allocatable int64) int64 {
 	scale := framework.MaxScore / maxShape
 	at := func(use int64) int64 {
 		for i, p := range shape {
@@ -75,7 +75,7 @@ func ratio(shape []config.UtilizationShapePoint) func(requested, allocatable int
 		return int64(shape[len(shape)-1].Score) * scale
 	}
 	return func(requested, allocatable int64) int64 {
-		if requested > allocatable {
+		if requested > allocatable || allocatable == 0 {
 			return at(100)
 		}
 		return at(requested * 100 / allocatable)

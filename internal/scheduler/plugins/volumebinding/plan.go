@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/storage/volume"
@@ -37,6 +39,7 @@ type Plan struct {
 	Node      string
 	Bind      []Pairing
 	Provision []*v1.PersistentVolumeClaim
+	Room      []*resource.Quantity // where each of Provision finds room; nil: nobody says how much there is
 }
 
 // Empty tells that everything is bound.
@@ -46,6 +49,7 @@ func (p *Plan) Empty() bool { return len(p.Bind)+len(p.Provision) == 0 }
 type wishes struct {
 	bound   []*v1.PersistentVolumeClaim
 	waiting []waiting // smallest first
+	plans   sync.Map  // *Plan by the name of a node that was judged to be able to serve
 }
 
 // waiting is a claim that waits for a node, with the volumes of its class.
@@ -55,7 +59,7 @@ type waiting struct {
 	volumes []*v1.PersistentVolume
 }
 
-// Clone shares: nothing changes it.
+// Clone shares: plans do not depend on other Pods.
 func (w *wishes) Clone() framework.StateData { return w }
 
 var errImmediate = errors.New(ReasonImmediate)
@@ -141,13 +145,14 @@ func (w *wishes) plan(f storage.Facts, node *v1.Node) (*Plan, []Fault, error) {
 		p.Bind = append(p.Bind, Pairing{c.claim, v})
 	}
 	for _, c := range left {
-		if unmet, err = c.provisionable(f, node); err != nil {
+		var room *resource.Quantity
+		if room, unmet, err = c.provisionable(f, node); err != nil {
 			return nil, nil, err
 		}
 		if unmet != nil {
 			break
 		}
-		p.Provision = append(p.Provision, c.claim)
+		p.Provision, p.Room = append(p.Provision, c.claim), append(p.Room, room)
 	}
 	if faults = order(fault, unmet); len(faults) > 0 {
 		return nil, faults, nil
@@ -189,32 +194,38 @@ func (w *wishes) follows(f storage.Facts, node *v1.Node) (*Fault, error) {
 	return nil, nil
 }
 
-// provisionable tells why a volume for the claim cannot be made for the node; nil when it can, as far as known.
-func (w *waiting) provisionable(f storage.Facts, node *v1.Node) (*Fault, error) {
+// provisionable tells why a volume for the claim cannot be made for the node, or, where that is known, how much room there is. Of several places that would do it
+// takes the largest, so that the answer is the same each time.
+func (w *waiting) provisionable(f storage.Facts, node *v1.Node) (*resource.Quantity, *Fault, error) {
 	if w.class == nil {
-		return nil, fmt.Errorf("failed to find storage class %q", volume.GetPersistentVolumeClaimClass(w.claim))
+		return nil, nil, fmt.Errorf("failed to find storage class %q", volume.GetPersistentVolumeClaimClass(w.claim))
 	}
 	if w.class.Provisioner == "" || w.class.Provisioner == volume.NotSupportedProvisioner || !allowed(w.class.AllowedTopologies, node.Labels) {
-		return &Fault{Text: ReasonNoVolume, Claim: w.claim}, nil
+		return nil, &Fault{Text: ReasonNoVolume, Claim: w.claim}, nil
 	}
 	driver := f.Driver(w.class.Provisioner)
 	if driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
-		return nil, nil
+		return nil, nil, nil
 	}
 	want := size(w.claim)
+	var room *resource.Quantity
+	found := false
 	for _, c := range f.Capacities() {
 		if c.StorageClassName != w.class.Name || c.NodeTopology == nil {
 			continue
 		}
 		limit := Limit(c)
-		if limit == nil || limit.Value() < want.Value() {
+		if limit == nil || limit.Value() < want.Value() || found && (c.Capacity == nil || room != nil && c.Capacity.Cmp(*room) <= 0) {
 			continue
 		}
 		if s, err := metav1.LabelSelectorAsSelector(c.NodeTopology); err == nil && s.Matches(labels.Set(node.Labels)) {
-			return nil, nil
+			room, found = c.Capacity, true
 		}
 	}
-	return &Fault{Text: ReasonNoSpace, Claim: w.claim}, nil
+	if !found {
+		return nil, &Fault{Text: ReasonNoSpace, Claim: w.claim}, nil
+	}
+	return room, nil, nil
 }
 
 // allowed tells whether the labels are in one of the terms; no terms allow all.

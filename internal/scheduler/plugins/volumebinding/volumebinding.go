@@ -13,6 +13,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/place"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/noderesources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/storage"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
@@ -40,6 +41,7 @@ type Plugin struct {
 	facts   storage.Facts
 	hands   Hands
 	timeout time.Duration
+	points  func(requested, capacity int64) int64 // nil: nodes are not scored
 }
 
 // Facts are what the judge knows of volumes, for whoever writes its verdicts down; nil when it judges nobody.
@@ -51,17 +53,23 @@ func New(args *config.VolumeBindingArgs, facts storage.Facts, hands Hands) *Plug
 	if args != nil && args.BindTimeoutSeconds != nil {
 		p.timeout = time.Duration(*args.BindTimeoutSeconds) * time.Second
 	}
+	if args != nil && len(args.Shape) > 0 {
+		p.points = noderesources.Ratio(args.Shape)
+	}
 	return p
 }
 
 var (
 	_ framework.PreFilterPlugin   = (*Plugin)(nil)
 	_ framework.FilterPlugin      = (*Plugin)(nil)
+	_ framework.PreScorePlugin    = (*Plugin)(nil)
+	_ framework.ScorePlugin       = (*Plugin)(nil)
 	_ framework.ReservePlugin     = (*Plugin)(nil)
 	_ framework.PreBindPlugin     = (*Plugin)(nil)
 	_ framework.EnqueueExtensions = (*Plugin)(nil)
 	_ framework.SignPlugin        = (*Plugin)(nil)
 	_ place.Explainer             = (*Plugin)(nil)
+	_ place.Unprepared            = (*Plugin)(nil)
 )
 
 // Name is Name.
@@ -102,7 +110,10 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 	if w == nil {
 		return nil
 	}
-	_, faults, err := w.plan(pl.facts, n.Node())
+	plan, faults, err := w.plan(pl.facts, n.Node())
+	if pl.points != nil && plan != nil && !plan.Empty() {
+		w.plans.Store(plan.Node, plan)
+	}
 	return statusOf(faults, err)
 }
 

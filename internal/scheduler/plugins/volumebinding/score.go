@@ -1,0 +1,75 @@
+package volumebinding
+
+import (
+	"context"
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// SilentUnprepared tells that who was skipped by PreFilter is not scored either.
+func (*Plugin) SilentUnprepared() {}
+
+// PreScore skips Pods of which no claim waits for a node: all nodes would be as good.
+func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, _ *v1.Pod, _ []framework.NodeInfo) *framework.Status {
+	if w := wishesOf(state); pl.points == nil || w == nil || len(w.waiting) == 0 {
+		return framework.NewStatus(framework.Skip)
+	}
+	return nil
+}
+
+// Score follows the shape by how much of what the node offers would be used.
+func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod, n framework.NodeInfo) (int64, *framework.Status) {
+	w := wishesOf(state)
+	if pl.points == nil || w == nil {
+		return 0, nil
+	}
+	plan, ok := w.plans.Load(n.Node().Name)
+	if !ok {
+		return 0, nil
+	}
+	return pl.score(plan.(*Plan)), nil
+}
+
+// ScoreExtensions has none: scores are absolute.
+func (*Plugin) ScoreExtensions() framework.ScoreExtensions { return nil }
+
+// use is how much of a storage class a plan takes and what there is.
+type use struct{ requested, capacity int64 }
+
+// score is the mean over the storage classes: of volumes to be bound where there are any, otherwise of volumes to be provisioned whose room is known.
+func (pl *Plugin) score(p *Plan) int64 {
+	uses := map[string]*use{}
+	of := func(class string) *use {
+		if uses[class] == nil {
+			uses[class] = &use{}
+		}
+		return uses[class]
+	}
+	for _, b := range p.Bind {
+		u := of(b.Volume.Spec.StorageClassName)
+		u.requested += bytes(size(b.Claim))
+		u.capacity += bytes(b.Volume.Spec.Capacity[v1.ResourceStorage])
+	}
+	if len(p.Bind) == 0 {
+		for i, c := range p.Provision {
+			if room := p.Room[i]; room != nil {
+				u := of(className(c))
+				u.requested += bytes(size(c))
+				u.capacity = room.Value() // the claims of a class share it
+			}
+		}
+	}
+	if len(uses) == 0 {
+		return 0
+	}
+	var sum int64
+	for _, u := range uses {
+		sum += pl.points(u.requested, u.capacity)
+	}
+	return int64(math.Round(float64(sum) / float64(len(uses))))
+}
+
+func bytes(q resource.Quantity) int64 { return q.Value() }
