@@ -3,6 +3,7 @@ package testcluster_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/testcluster"
 )
@@ -175,6 +179,36 @@ func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		testcluster.Start(b)
+	}
+}
+
+// CBOR is behind a gate that is off, as in v1.37.
+func TestCBORIsOffByDefault(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	client, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct {
+		method, path, header, value, body string
+		code                              int
+	}{
+		{"GET", "/api/v1/pods", "Accept", runtime.ContentTypeCBOR, "", http.StatusNotAcceptable},
+		{"PATCH", "/api/v1/namespaces/default/configmaps/x?fieldManager=x", "Content-Type", string(types.ApplyCBORPatchType), "\xd9\xd9\xf7\xa0", http.StatusUnsupportedMediaType},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), q.method, c.Config.Host+q.path, strings.NewReader(q.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(q.header, q.value)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != q.code {
+			t.Errorf("%s %s: %d, want %d", q.method, q.value, answer.StatusCode, q.code)
+		}
 	}
 }
 

@@ -5,8 +5,6 @@ var causes = []cause{
 	// Meant: API.
 	row(`^protocol/(authorization/anonymous-version|discovery/legacy-version\S*) `, "The version is v1.37, its texts and fields too",
 		"Gantry implements the API level of v1.37; the recordings are of v1.36.3", ""),
-	row(`application/cbor|^protocol/negotiation/accept-cbor-or-json |^protocol/apply/apply-cbor `, "CBOR is served beside JSON and protobuf",
-		"Upstream has it behind a gate that is off; clients that ask for it get it here", ""),
 	row(`^protocol/openapi/\S+ \.schemas\[\]: want (nothing|"io\.k8s\.api\.resource\.v1\.NodeAllocatableResourceMapping")`, "OpenAPI documents hold types and fields of v1.37", "The types are those of k8s.io/api at the API level of v1.37", ""),
 	row(`^protocol/tables/customresourcedefinition `, "Definitions are printed with more columns", "The printer is that of apiextensions-apiserver v0.37", ""),
 	row(`^protocol/tables/(clusterrolebinding|runtimeclass) \.columnDefinitions\[\d\]\.description`, "Some column descriptions read as the documentation of v1.37", "They come from the published types", ""),

@@ -66,7 +66,7 @@ type helpers struct {
 
 // build makes the chain: aggregator, own kinds, custom resources, nothing.
 func (b *builder) build() error {
-	if err := switchFeatures(); err != nil {
+	if err := switchFeatures(b.config.Features); err != nil {
 		return err
 	}
 	for _, step := range []func() error{b.makeScheme, b.makeClients, b.makeAccess, b.makeGeneric, b.makeStorage, b.makeResolver, b.makeAdmission, b.addHooks} {
@@ -83,8 +83,13 @@ func (b *builder) makeScheme() (err error) {
 	}
 	b.migrate = make(changes, 1)
 	b.kinds = Kinds(b.config, b.find, b.allocator, b.migrate.Enqueue)
-	b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1)
-	return err
+	if b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1); err != nil {
+		return err
+	}
+	if b.config.Features.CBORServingAndStorage {
+		b.scheme.AddCBOR()
+	}
+	return nil
 }
 
 // find is Lookup for those who are made before the stores.

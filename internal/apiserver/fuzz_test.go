@@ -277,6 +277,7 @@ func rows(t *testing.T) ([]kind.Kind, *scheme.Scheme) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.AddCBOR()
 	return kinds, s
 }
 

@@ -95,6 +95,7 @@ func shared(t *testing.T) (*Server, kubernetes.Interface) {
 		joint.notes = &notes{}
 		c := testConfig(dir)
 		c.Listen.Advertise = netip.MustParseAddr("192.0.2.7")
+		c.Features.CBORServingAndStorage = true
 		c.Journal = Journal{Sink: joint.notes, Reader: joint.notes, Appender: joint.notes}
 		var stop func() error
 		joint.server, stop, joint.err = launch(c)

@@ -24,11 +24,12 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
 	"github.com/gantry-project/gantry/internal/apiserver/outlet"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
+	"github.com/gantry-project/gantry/internal/features"
 )
 
-// switchFeatures turns on what the library leaves off. The library's gates are the process's.
-func switchFeatures() error {
-	if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
+// switchFeatures turns on what is asked for and what the library leaves off. The library's gates are the process's: what one server of it has on, all have.
+func switchFeatures(f features.Features) error {
+	if !f.CBORServingAndStorage || utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
 		return nil
 	}
 	if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) + "=true"); err != nil {

@@ -17,7 +17,7 @@ type gates struct {
 }
 
 func (g *gates) gateFlag(f *pflag.FlagSet) {
-	f.Var(cliflag.NewMapStringBool(&g.on), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671)")
+	f.Var(cliflag.NewMapStringBool(&g.on), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222)")
 }
 
 func (g *gates) flags(f *pflag.FlagSet) {

@@ -21,6 +21,7 @@ func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
 		{nil, map[string]string{"api/all": "true"}, Features{}, ""},
 		{nil, map[string]string{"batch/v2alpha1": "true"}, Features{}, "cannot be switched"},
 		{map[string]bool{"GangScheduling": true}, nil, Features{}, "since v1.37 it is a part of GenericWorkload"},
+		{map[string]bool{"CBORServingAndStorage": true}, nil, Features{CBORServingAndStorage: true}, ""},
 		{map[string]bool{"Nonsense": true}, nil, Features{}, "unrecognized feature gate: Nonsense"},
 		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true, "NodeOutOfServiceVolumeDetach": true, "PodDisruptionConditions": true, "UserNamespacesPodSecurityStandards": true}, nil, Features{}, ""},
 		{map[string]bool{"SidecarContainers": false}, nil, Features{}, "cannot set feature gate SidecarContainers to false, feature is locked to true"},

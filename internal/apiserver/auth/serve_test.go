@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
@@ -47,7 +48,7 @@ func serve(t testing.TB, o auth.Options) *server {
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert, ServiceAccountSigning: files.ServiceAccount.Key,
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
 		},
-		Access: auth.Access(o),
+		Access: auth.Access(o), Features: features.Features{CBORServingAndStorage: true}, // who may not come in may not by that door either
 	})
 	if err != nil {
 		cancel()

@@ -116,9 +116,14 @@ func New(kinds []kind.Kind, more ...func(*runtime.Scheme) error) (*Scheme, error
 			return nil, fmt.Errorf("kind %s: %w", kinds[i].Kind, err)
 		}
 	}
-	s.Codecs = serializer.NewCodecFactory(s.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+	s.Codecs = serializer.NewCodecFactory(s.Scheme)
 	s.Parameter = runtime.NewParameterCodec(s.Scheme)
 	return s, nil
+}
+
+// AddCBOR serves CBOR beside JSON, YAML and protobuf.
+func (s *Scheme) AddCBOR() {
+	s.Codecs = serializer.NewCodecFactory(s.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 }
 
 // add registers a group's types under their version and, as their own hub, under the internal version.
