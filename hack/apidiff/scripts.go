@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -24,6 +25,7 @@ type step struct {
 	Text    string            `json:"text"`   // body as it stands
 	Keep    map[string]string `json:"keep"`   // name: dotted path in the answer; ${name} later
 	Silent  bool              `json:"silent"` // only prepares: the answer is not compared
+	Until   int               `json:"until"`  // sent again until it has this code, for some seconds: for what a server learns by watching
 }
 
 var patchTypes = map[string]string{
@@ -50,11 +52,11 @@ func runScripts(ctx context.Context, o options, p *pair, found *findings) error 
 		}
 		ours, theirs := map[string]string{}, map[string]string{}
 		for i, s := range steps {
-			a, err := s.send(ctx, p.ours, ours)
+			a, err := s.settle(ctx, p.ours, ours)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", name, s.Do, err)
 			}
-			b, err := s.send(ctx, p.theirs, theirs)
+			b, err := s.settle(ctx, p.theirs, theirs)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", name, s.Do, err)
 			}
@@ -83,6 +85,23 @@ func (s *step) body() string {
 }
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+
+// patience is how long a server may take to hear of what was written to it.
+const patience = 10 * time.Second
+
+func (s *step) settle(ctx context.Context, to *server, vars map[string]string) (answer, error) {
+	for end := time.Now().Add(patience); ; {
+		a, err := s.send(ctx, to, vars)
+		if err != nil || s.Until == 0 || a.code == s.Until || time.Now().After(end) {
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
 
 func (s *step) send(ctx context.Context, to *server, vars map[string]string) (answer, error) {
 	fill := func(text string) string {
