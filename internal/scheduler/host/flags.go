@@ -61,7 +61,7 @@ func (f *Flags) Options(known ...string) (Options, error) {
 		return Options{}, fmt.Errorf("--feature-gates: %w", err)
 	}
 	if f.Port != 0 {
-		o.Listen = &Listen{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, More: legacyregistry.DefaultGatherer}
+		o.Listen = &Listen{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, Flags: f.set, More: legacyregistry.DefaultGatherer}
 	}
 	return o, nil
 }

@@ -11,10 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	serving "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 )
 
@@ -25,14 +29,12 @@ const (
 )
 
 // open are the paths anybody may ask for.
-var open = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true}
+var open = []string{"/healthz", "/livez", "/readyz"}
 
 // guard asks the API server who a request is from and what it may do.
 type guard struct {
 	who authenticator.Request
-	may interface {
-		Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error)
-	}
+	may authorizer.UnconditionalAuthorizer
 }
 
 func (s *server) guard(ctx context.Context) (*guard, error) {
@@ -53,9 +55,15 @@ func (s *server) guard(ctx context.Context) (*guard, error) {
 		return nil, fmt.Errorf("scheduler: authentication: %w", err)
 	}
 	may := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: s.client.AuthorizationV1(), AllowCacheTTL: reviewTTL, DenyCacheTTL: reviewTTL, WebhookRetryBackoff: backoff}
-	if g.may, err = may.New(); err != nil {
+	asked, err := may.New()
+	if err != nil {
 		return nil, fmt.Errorf("scheduler: authorization: %w", err)
 	}
+	free, err := path.NewAuthorizer(open)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: open paths: %w", err)
+	}
+	g.may = first{free, asked}
 	return g, nil
 }
 
@@ -76,39 +84,24 @@ func (s *server) clientCA(ctx context.Context) (dynamiccertificates.CAContentPro
 	return c, nil
 }
 
+// wrap lets those through who may, and answers the others as API servers do. Who shows credentials must be known, on open paths too.
 func (g *guard) wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open[r.URL.Path] {
-			next.ServeHTTP(w, r)
-			return
-		}
-		who, ok, err := g.who.AuthenticateRequest(r)
-		if err != nil || !ok {
-			http.Error(w, "Unauthorized", http.StatusUnauthorized)
-			return
-		}
-		a := authorizer.AttributesRecord{User: who.User, Verb: verb(r.Method), Path: r.URL.Path}
-		decision, why, err := g.may.Authorize(r.Context(), a)
-		switch {
-		case err != nil:
-			http.Error(w, fmt.Sprintf("Internal Server Error: %q: %v", r.URL.Path, err), http.StatusInternalServerError)
-		case decision != authorizer.DecisionAllow:
-			http.Error(w, forbidden(who.User, a, why), http.StatusForbidden)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
+	resolver := &request.RequestInfoFactory{}
+	h := filters.WithAuthorization(next, g.may, scheme.Codecs)
+	h = filters.WithAuthentication(h, g.who, filters.Unauthorized(scheme.Codecs), nil, nil)
+	h = filters.WithRequestInfo(h, resolver)
+	return serving.WithPanicRecovery(filters.WithCacheControl(h), resolver)
 }
 
-func verb(method string) string {
-	return map[string]string{http.MethodGet: "get", http.MethodHead: "head", http.MethodPost: "post", http.MethodPut: "put", http.MethodDelete: "delete"}[method]
-}
+// first lets through whom any of them lets through; the last says why not.
+type first []authorizer.Authorizer
 
-// forbidden is the API server's text for paths that are no resources.
-func forbidden(who user.Info, a authorizer.AttributesRecord, why string) string {
-	s := fmt.Sprintf("forbidden: User %q cannot %s path %q", who.GetName(), a.Verb, a.Path)
-	if why != "" {
-		s += ": " + why
+// Authorize asks one after the other.
+func (f first) Authorize(ctx context.Context, a authorizer.Attributes) (decision authorizer.Decision, why string, err error) {
+	for _, one := range f {
+		if decision, why, err = one.Authorize(ctx, a); decision == authorizer.DecisionAllow {
+			break
+		}
 	}
-	return s
+	return decision, why, err
 }

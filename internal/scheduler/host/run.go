@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
@@ -66,19 +68,28 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lease := leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
+	var lease *leaderelection.HealthzAdaptor
+	var began atomic.Bool
+	elects := !o.Alone && *o.Config.LeaderElection.LeaderElect
+	if elects {
+		lease = leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
+	}
 	if o.Listen != nil {
-		server := &server{Listen: *o.Listen, client: client, config: o.Config, metrics: registry, lease: lease, ready: s.Ready}
+		ready := func() bool { return s.Ready() || elects && !began.Load() } // one that waits for the lease is ready to take over
+		server := &server{Listen: *o.Listen, client: client, config: o.Config, metrics: registry, lease: lease, ready: ready}
 		stopped, err := server.start(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { cancel(); <-stopped }()
 	}
-	if o.Alone || !*o.Config.LeaderElection.LeaderElect {
+	if !elects {
 		return s.Run(ctx)
 	}
-	return lead(ctx, o, lease, s.Run)
+	return lead(ctx, o, lease, func(ctx context.Context) error {
+		began.Store(true)
+		return s.Run(ctx)
+	})
 }
 
 // open makes the client and, unless there are some, the informers.
@@ -191,6 +202,7 @@ type Listen struct {
 	Listener net.Listener // already open at Address; nil: opened at the start
 	CertFile string       // serving certificate and key; empty: signed by itself, new at every start
 	KeyFile  string
+	Flags    *pflag.FlagSet       // shown at /flagz; nil: there is no such page
 	ClientCA []byte               // PEM of whom to trust client certificates from; nil: as the API server publishes it in kube-system
 	More     metrics.Gatherer     // metrics of the whole process; nil: none
 	Bound    func(address string) // told where it listens; may be nil

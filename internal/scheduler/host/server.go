@@ -8,19 +8,30 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/apiserver/pkg/server/statusz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	certutil "k8s.io/client-go/util/cert"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/component-base/logs"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/prometheus/slis"
 	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
+)
+
+const (
+	component = "kube-scheduler" // upstream's name for itself
+	upstream  = "1.37.2"         // whose paths and answers these are
 )
 
 // server is the scheduler's HTTPS server.
@@ -29,7 +40,7 @@ type server struct {
 	client  kubernetes.Interface
 	config  *config.KubeSchedulerConfiguration
 	metrics metrics.KubeRegistry
-	lease   *leaderelection.HealthzAdaptor
+	lease   *leaderelection.HealthzAdaptor // nil: none is taken
 	ready   func() bool
 }
 
@@ -53,7 +64,7 @@ func (s *server) start(ctx context.Context) (<-chan struct{}, error) {
 	if s.Bound != nil {
 		s.Bound(l.Addr().String())
 	}
-	web := &http.Server{Handler: guard.wrap(s.handler()), ReadHeaderTimeout: 30 * time.Second,
+	web := &http.Server{Handler: guard.wrap(s.handler(ctx.Done())), ReadHeaderTimeout: 30 * time.Second,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2", "http/1.1"}}}
 	stopped := make(chan struct{})
 	go func() {
@@ -89,21 +100,21 @@ func (s *server) certificate() (tls.Certificate, error) {
 }
 
 // handler is all paths.
-func (s *server) handler() http.Handler {
-	m := mux.NewPathRecorderMux("kube-scheduler")
-	lists := healthz.NamedCheck("informer-sync", func(*http.Request) error {
+func (s *server) handler(stopping <-chan struct{}) http.Handler {
+	m := mux.NewPathRecorderMux(component)
+	lists := healthz.NamedCheck("sched-handler-sync", func(*http.Request) error {
 		if !s.ready() {
-			return errors.New("nodes and Pods are not listed yet")
+			return errors.New("waiting for handlers to sync")
 		}
 		return nil
 	})
-	healthz.InstallHandler(m, healthz.PingHealthz, s.lease)
-	healthz.InstallLivezHandler(m, healthz.PingHealthz, s.lease)
-	checks := []healthz.HealthChecker{healthz.PingHealthz, s.lease}
-	if !*s.config.LeaderElection.LeaderElect { // one that waits for the lease is ready to take over
-		checks = append(checks, lists)
+	var lease []healthz.HealthChecker
+	if s.lease != nil {
+		lease = append(lease, s.lease)
 	}
-	healthz.InstallReadyzHandler(m, checks...)
+	healthz.InstallHandler(m, lease...)
+	healthz.InstallLivezHandler(m, healthz.PingHealthz)
+	healthz.InstallReadyzHandler(m, append(lease, healthz.NewShutdownHealthz(stopping), lists)...)
 	all := prometheus.Gatherers{s.metrics}
 	if s.More != nil {
 		all = append(all, s.More)
@@ -111,16 +122,19 @@ func (s *server) handler() http.Handler {
 	m.Handle("/metrics", metrics.HandlerFor(all, metrics.HandlerOpts{ErrorHandling: metrics.ContinueOnError}))
 	slis.SLIMetricsWithReset{}.Install(m)
 	m.HandleFunc("/configz", s.configz)
-	if s.config.EnableProfiling != nil && *s.config.EnableProfiling {
-		m.UnlistedHandlePrefix("/debug/pprof/", http.HandlerFunc(pprof.Index))
-		m.UnlistedHandle("/debug/pprof/profile", http.HandlerFunc(pprof.Profile))
-		m.UnlistedHandle("/debug/pprof/trace", http.HandlerFunc(pprof.Trace))
+	if s.Flags != nil {
+		flagz.Install(m, component, flagz.NamedFlagSetsReader{FlagSets: cliflag.NamedFlagSets{FlagSets: map[string]*pflag.FlagSet{"scheduler": s.Flags}}})
 	}
+	if s.config.EnableProfiling != nil && *s.config.EnableProfiling {
+		routes.Profiling{}.Install(m)
+		routes.DebugFlags{}.Install(m, "v", routes.StringFlagPutHandler(logs.GlogSetter))
+	}
+	statusz.Install(m, component, statusz.NewRegistry(compatibility.NewEffectiveVersionFromString(upstream, "", ""), statusz.WithListedPaths(m.ListedPaths())))
 	return m
 }
 
 func (s *server) configz(w http.ResponseWriter, _ *http.Request) {
-	raw, err := json.Marshal(map[string]any{config.GroupName: s.config})
+	raw, err := json.Marshal(map[string]any{"componentconfig": s.config})
 	if err != nil {
 		http.Error(w, fmt.Sprintf("the configuration cannot be written as JSON: %v", err), http.StatusInternalServerError)
 		return

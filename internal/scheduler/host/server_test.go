@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,7 +40,7 @@ func web(t *testing.T) func(path, token string) (int, string) {
 			review := &authorization.SubjectAccessReview{}
 			_ = json.NewDecoder(r.Body).Decode(review)
 			at := review.Spec.NonResourceAttributes
-			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && (strings.HasPrefix(at.Path, "/metrics") || at.Path == "/configz")
+			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && !strings.HasPrefix(at.Path, "/debug")
 			answer = review
 		default:
 			w.WriteHeader(http.StatusNotFound)
@@ -63,7 +64,9 @@ func web(t *testing.T) func(path, token string) (int, string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	at := ""
-	srv := &server{Listen: Listen{Address: "127.0.0.1:0", Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry, lease: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
+	flags := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
+	flags.Int("secure-port", 10259, "")
+	srv := &server{Listen: Listen{Address: "127.0.0.1:0", Flags: flags, Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry, lease: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
 	stopped, err := srv.start(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -105,25 +108,37 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		body        string
 	}{
 		{"/healthz", "", 200, "ok"},
+		{"/healthz", "wrong", 401, `"message":"Unauthorized"`},
 		{"/livez", "", 200, "ok"},
-		{"/metrics", "", 403, `forbidden: User "system:anonymous" cannot get path "/metrics"`},
-		{"/metrics", "known", 403, `forbidden: User "bob" cannot get path "/metrics"`},
-		{"/metrics", "wrong", 401, "Unauthorized"},
+		{"/healthz?verbose", "", 200, "[+]leaderElection ok\nhealthz check passed\n"},
+		{"/livez?verbose", "known", 200, "[+]ping ok\nlivez check passed\n"},
+		{"/readyz?verbose", "", 500, "[+]leaderElection ok\n[+]shutdown ok\n[-]sched-handler-sync failed: reason withheld\nreadyz check failed\n"}, // it does not run
+		{"/readyz/leaderElection", "", 403, "forbidden"},
+		{"/readyz/leaderElection", "good", 200, "ok"},
+		{"/metrics", "", 403, `"message":"forbidden: User \"system:anonymous\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},"code":403}`},
+		{"/metrics", "known", 403, `"message":"forbidden: User \"bob\" cannot get path \"/metrics\"","reason":"Forbidden","details":{},"code":403}`},
+		{"/metrics", "wrong", 401, `"reason":"Unauthorized"`},
 		{"/metrics", "good", 200, `scheduler_pending_pods{queue="active"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 0`},
 		{"/metrics", "good", 200, `scheduler_cache_size{type="nodes"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_informer_last_event_timestamp_seconds`},
 		{"/metrics", "good", 200, `scheduler_queued_entities{queue="gated",type="podgroup"} 0`},
-		{"/metrics/slis", "known", 403, `forbidden: User "bob" cannot get path "/metrics/slis"`},
-		{"/metrics/slis", "good", 200, `kubernetes_healthcheck{name="ping",type="healthz"} 1`},
-		{"/metrics/slis", "good", 200, `kubernetes_healthchecks_total{name="ping",status="success",type="livez"}`},
+		{"/metrics/slis", "known", 403, `"message":"forbidden: User \"bob\" cannot get path \"/metrics/slis\"",`},
+		{"/metrics/slis", "good", 200, `kubernetes_healthcheck{name="ping",type="livez"} 1`},
+		{"/metrics/slis", "good", 200, `kubernetes_healthchecks_total{name="leaderElection",status="success",type="healthz"}`},
+		{"/flagz", "known", 403, "forbidden"},
+		{"/flagz", "good", 200, "10259\n"},
+		{"/statusz", "good", 200, "1.37.2\n"},
+		{"/statusz", "good", 200, "/configz /flagz /healthz /livez /metrics /readyz\n"},
+		{"/nosuch", "known", 403, "forbidden"},
+		{"/nosuch", "good", 404, "404 page not found"},
 		{"/configz", "good", 200, `"percentageOfNodesToScore"`},
 		{"/debug/pprof/", "good", 403, "forbidden"},
 	} {
 		code, body := get(c.path, c.token)
 		if c.path == "/configz" {
 			var all map[string]map[string]any
-			if err := json.Unmarshal([]byte(body), &all); err != nil || all["kubescheduler.config.k8s.io"]["kind"] != "KubeSchedulerConfiguration" {
+			if err := json.Unmarshal([]byte(body), &all); err != nil || all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" {
 				t.Errorf("/configz: %v %s", err, body)
 			}
 			continue
