@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +33,7 @@ type cluster struct {
 	mu       sync.Mutex
 	bindings []v1.Binding
 	when     map[string]time.Time
-	failBind int // bindings to refuse
+	failBind []error // of the next bindings
 	groups   dynamic.Interface
 }
 
@@ -137,9 +139,10 @@ func (c *cluster) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 	b := a.(clienttesting.CreateAction).GetObject().(*v1.Binding)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failBind > 0 {
-		c.failBind--
-		return true, nil, fmt.Errorf("the binding is refused")
+	if len(c.failBind) > 0 {
+		err := c.failBind[0]
+		c.failBind = c.failBind[1:]
+		return true, nil, err
 	}
 	c.bindings = append(c.bindings, *b)
 	c.when[b.Name] = time.Now()
@@ -342,14 +345,34 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 	c.bound("gated")
 }
 
+// Upstream's words and the API server's, none of ours.
+func TestARefusedBindingIsToldInTheServersWords(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"conflict":  apierrors.NewConflict(v1.Resource("pods/binding"), "conflict", errors.New("pod conflict is already assigned to node \"n2\"")),
+		"forbidden": apierrors.NewForbidden(v1.Resource("pods"), "forbidden", errors.New("nobody binds this")),
+	} {
+		c := start(t, nil, aNode("n1", "1"))
+		c.mu.Lock()
+		c.failBind = slices.Repeat([]error{err}, 100)
+		c.mu.Unlock()
+		c.create(aPod(name, "1"))
+		want := `running Bind plugin "DefaultBinder": ` + err.Error()
+		if got := scheduled(c.await(name, "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })); got.Reason != v1.PodReasonSchedulerError || got.Message != want {
+			t.Errorf("%s: %s: %s\nwant %s", name, got.Reason, got.Message, want)
+		}
+		c.event(name, "FailedScheduling", want)
+	}
+}
+
 // row: SCH-13, SCH-09
 func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
-	c.failBind = 1
+	c.failBind = []error{errors.New("the binding is refused")}
 	c.create(aPod("web", "1")) // the node has room for one: the retry fits only if the first claim was taken back
 	c.bound("web")
-	c.event("web", "FailedScheduling", `running Bind plugin "DefaultBinder": binding Pod default/web to node n1: the binding is refused`)
+	c.event("web", "FailedScheduling", `running Bind plugin "DefaultBinder": the binding is refused`)
 	failed := false
 	for _, f := range c.notes.of("web") {
 		b, ok := f.(journal.BindFailed)

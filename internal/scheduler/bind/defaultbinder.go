@@ -2,7 +2,6 @@ package bind
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-scheduler/framework"
 
-	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/glue"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 )
@@ -50,7 +48,7 @@ func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.P
 		err = b.client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 	}
 	b.calls.End(glue.CallBinding, err, began)
-	return bound(p, node, err)
+	return bound(err)
 }
 
 // Offer posts the binding and does not wait.
@@ -62,7 +60,7 @@ func (b defaultBinder) Offer(p *v1.Pod, node string, then func(done bool, s *fra
 		if !notSent(err) {
 			b.calls.End(glue.CallBinding, err, began)
 		}
-		then(!notSent(err), bound(p, node, err))
+		then(!notSent(err), bound(err))
 	})
 	if !offered {
 		b.calls.Wait(glue.CallBinding, -1)
@@ -77,9 +75,10 @@ func bindingOf(p *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-func bound(p *v1.Pod, node string, err error) *framework.Status {
+// bound says what the API server said, and nothing besides: it is read in conditions and events, where upstream's words are looked for.
+func bound(err error) *framework.Status {
 	if err != nil {
-		return framework.AsStatus(fmt.Errorf("binding Pod %s to node %s: %w", pod.Key(p), node, err))
+		return framework.AsStatus(err)
 	}
 	return nil
 }
