@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,6 +219,45 @@ func TestAPluginThatRefusesWithNonsenseIsToldAsItIs(t *testing.T) {
 		if !strings.Contains(facts, "gated") || !strings.Contains(facts, "Bad") || strings.Contains(facts, "Ruled") {
 			t.Errorf("%s: %s", name, facts)
 		}
+	}
+}
+
+// lazySort never says which of two Pods goes first.
+type lazySort struct {
+	bad
+	asked atomic.Int64
+}
+
+func (l *lazySort) Less(framework.QueuedEntityInfo, framework.QueuedEntityInfo) bool {
+	l.asked.Add(1)
+	<-l.never
+	return false
+}
+
+// It is waited for once, not at every comparison; the ordinary order holds.
+func TestAPluginThatHangsInTheQueueIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Load([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {queueSort: {enabled: [{name: Bad}]}}\n"), "Bad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lazySort{bad: bad{never: make(chan struct{})}}
+	t.Cleanup(func() { close(l.never) })
+	c := start(t, func(o *Options) {
+		o.Config, o.Patience = cfg, time.Second
+		o.Plugins = map[string]plugins.Factory{"Bad": func(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) { return l, nil }}
+	}, aNode("n1", "4"))
+	for i := range 40 {
+		c.create(aPod(fmt.Sprintf("large-%d", i), "1000")) // these stay in the queue
+	}
+	for i := range 4 {
+		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
+	}
+	for i := range 4 {
+		c.bound(fmt.Sprintf("p%d", i))
+	}
+	if n := l.asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times, want once", n)
 	}
 }
 

@@ -127,19 +127,36 @@ func understood(s *framework.Status) *framework.Status {
 	return s
 }
 
-// guardedSort is a queue sort plugin that is not built in. Where it does not answer, the ordinary order holds.
+// guardedSort is a queue sort plugin that is not built in. Where it does not answer, the ordinary order holds; while it owes an answer it is not asked again, as all
+// Pods wait at each comparison.
 type guardedSort struct {
 	framework.QueueSortPlugin
-	p *Profile
+	p    *Profile
+	owes *atomic.Int64
 }
 
 // Less asks the plugin.
 func (g guardedSort) Less(a, b framework.QueuedEntityInfo) bool {
-	less, broken := ask(g.p, g.Name(), func() bool { return g.QueueSortPlugin.Less(a, b) })
-	if broken != nil {
+	if g.owes.Load() > 0 {
 		return prioritysort.New().Less(a, b)
 	}
-	return less
+	var over atomic.Bool // for whoever comes first: the answer, or the end of patience
+	less, broken := ask(g.p, g.Name(), func() bool {
+		defer func() {
+			if !over.CompareAndSwap(false, true) {
+				g.owes.Add(-1)
+			}
+		}()
+		return g.QueueSortPlugin.Less(a, b)
+	})
+	if broken == nil {
+		return less
+	}
+	if over.CompareAndSwap(false, true) {
+		g.owes.Add(1)
+		klog.Background().Error(broken.AsError(), "The queue is sorted in the ordinary way until the plugin returns", "plugin", g.Name())
+	}
+	return prioritysort.New().Less(a, b)
 }
 
 // hint guards a queueing hint of a plugin that is not built in; one that does not answer wakes the Pod, so that none is forgotten.
@@ -242,7 +259,7 @@ func (p *Profile) guarded(point string, pl framework.Plugin) framework.Plugin {
 		return pl
 	}
 	if point == "QueueSort" {
-		return guardedSort{pl.(framework.QueueSortPlugin), p}
+		return guardedSort{pl.(framework.QueueSortPlugin), p, &atomic.Int64{}}
 	}
 	g := &guard{name: pl.Name()}
 	p.guards = append(p.guards, g)
