@@ -22,6 +22,7 @@ var (
 	classes    = []string{"rank-1", "rank-2", "rank-3"} // of priority
 	modest     = "modest"                               // a priority that never preempts
 	waiting    = "waits"                                // a StorageClass that binds at the first consumer
+	banned     = "banned"                               // begins the names of Pods whose bindings are refused
 	began      = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
@@ -144,6 +145,8 @@ func (d dice) newcomer(name string, profiles []string) *v1.Pod {
 	case 2, 3, 4:
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
 			ClaimName: pick(d, "bound-z1", "bound-z2", "bound-nowhere", "unbound-large", "missing", "lost", "alone")}}}}
+	case 5, 6, 7, 8:
+		p.Annotations = ofOne(wants, d.wish())
 	}
 	return p
 }

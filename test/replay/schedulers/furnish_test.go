@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,8 @@ func (b *bench) furnish(ctx context.Context) error {
 	keep(b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: modest}, Value: 25, PreemptionPolicy: &never}, metav1.CreateOptions{}))
 	claims, vols, class := volumes()
 	keep(b.client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}))
+	keep(nil, b.drive(ctx))
+	keep(nil, b.ban(ctx))
 	made := map[string]*v1.PersistentVolumeClaim{}
 	for _, c := range claims {
 		was := c.Status
@@ -53,6 +56,27 @@ func (b *bench) furnish(ctx context.Context) error {
 		keep(nil, err)
 	}
 	return errors.Join(failed...)
+}
+
+// ban has the API server refuse the bindings of some Pods, and returns when it does.
+func (b *bench) ban(ctx context.Context) error {
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: banned}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}}}}}},
+		Validations: []admissionv1.Validation{{Expression: "!object.metadata.name.startsWith('" + banned + "')", Message: "nobody binds this"}}}}
+	_, err := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
+	_, tied := b.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: banned},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: banned, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}, metav1.CreateOptions{})
+	if err := errors.Join(err, tied); err != nil {
+		return err
+	}
+	return instance.Poll(ctx, 10*time.Millisecond, func() error {
+		err := b.client.CoreV1().Pods(namespaces[0]).Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: banned}, Target: v1.ObjectReference{Name: "none"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "nobody binds this") {
+			return fmt.Errorf("not refused yet: %w", err)
+		}
+		return nil
+	})
 }
 
 // fill makes a cluster's nodes, what runs on them, and budgets.
@@ -84,7 +108,7 @@ func (b *bench) fill(ctx context.Context, d dice, nodes int) error {
 			return err
 		}
 	}
-	return nil
+	return b.stock(ctx, d, nodes)
 }
 
 // create makes a Pod with its status; a copy of one that was there is made as new.
@@ -178,5 +202,6 @@ func (b *bench) clear(ctx context.Context) error {
 		failed = append(failed, b.client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
 			b.client.PolicyV1().PodDisruptionBudgets(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	}
+	failed = append(failed, b.unstock(ctx))
 	return errors.Join(append(failed, b.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))...)
 }
