@@ -29,6 +29,7 @@ type attempt struct {
 	last    string // point entered last
 	endedAt string // point where the attempt ended without success
 	endedBy framework.Code
+	hunted  framework.Code // what PostFilter came to
 }
 
 func (a *attempt) time(point string) func() {
@@ -213,6 +214,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt) {
 		if status.IsError() {
 			klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed", "pod", klog.KObj(a.Pod()))
 		}
+		a.hunted = status.Code()
 		r.PostMsg = status.Message()
 		if result != nil && result.NominatingInfo != nil && result.Mode() == framework.ModeOverride {
 			out.nominate = &result.NominatedNodeName

@@ -177,6 +177,9 @@ func (s *Scheduler) podChanged(before, after any) {
 				s.nominated.Update(was, info)
 			}
 			s.tell(s.queue.Update(was, is, now))
+			if from == wanting {
+				s.updated(framework.UnscheduledPod, queue.PodChange(framework.UnscheduledPod, was, is), now)
+			}
 			if was == nil {
 				s.happened(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Add}, nil, is)
 			}
@@ -186,14 +189,29 @@ func (s *Scheduler) podChanged(before, after any) {
 		s.happened(framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Add}, nil, is)
 	case to == standing:
 		s.world.SetPod(is)
-		for _, e := range queue.PodChange(framework.AssignedPod, was, is) {
+		kinds := queue.PodChange(framework.AssignedPod, was, is)
+		for _, e := range kinds {
 			s.happened(e, was, is)
 		}
+		if len(kinds) == 0 {
+			s.updated(framework.AssignedPod, nil, now)
+		}
+	}
+}
+
+// updated counts a Pod's update that is no event to anybody, or that the queue has taken in.
+func (s *Scheduler) updated(r framework.EventResource, kinds []framework.ClusterEvent, began time.Time) {
+	if len(kinds) == 0 {
+		kinds = []framework.ClusterEvent{{Resource: r, ActionType: framework.Update}}
+	}
+	for _, e := range kinds {
+		s.meter.handled(e, began)
 	}
 }
 
 // leaves forgets a Pod that no longer wants a node: it was bound, deleted, or ended.
 func (s *Scheduler) leaves(was *v1.Pod, to stage) {
+	defer s.meter.handled(framework.ClusterEvent{Resource: framework.UnscheduledPod, ActionType: framework.Delete}, time.Now())
 	s.queue.Delete(was.UID)
 	nominated := s.nominated.Of(was.UID) != ""
 	s.nominated.Drop(was.UID)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/component-base/metrics"
+	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/place"
@@ -141,6 +142,7 @@ func (m *meter) begin(profiles map[string]place.Sample) {
 		m.cluster.cache.WithLabelValues(what).Set(0)
 	}
 	m.entities(nil)
+	m.work.inflight.WithLabelValues("PodPopped").Set(0)
 	for name, s := range profiles {
 		m.cluster.percent.WithLabelValues(name).Set(float64(max(s.Percent, 0)))
 	}
@@ -154,7 +156,23 @@ func (m *meter) heard(resource string) {
 }
 
 func (m *meter) moved(v queue.Move) {
-	m.incoming.WithLabelValues(string(v.To), v.Cause).Inc()
+	m.incoming.WithLabelValues(queueLabel(v), eventLabel(v)).Inc()
+}
+
+// queueLabel is upstream's name for where a Pod went: gated Pods come to the unschedulable ones.
+func queueLabel(v queue.Move) string {
+	if v.To == queue.Gated {
+		return string(queue.Unschedulable)
+	}
+	return string(v.To)
+}
+
+// eventLabel is upstream's name for why.
+func eventLabel(v queue.Move) string {
+	if v.Cause == queue.CausePodAdd {
+		return "UnscheduledPodAdd"
+	}
+	return v.Cause
 }
 
 // refusals sets the number of unschedulable Pods by plugin.
@@ -175,7 +193,10 @@ func (m *meter) attempt(a *attempt, result string) {
 	m.took.attempt.WithLabelValues(result, a.profile.Name).Observe(time.Since(a.began).Seconds())
 	for point, took := range a.points {
 		status := "Success"
-		if point == a.endedAt {
+		switch {
+		case point == "PostFilter":
+			status = a.hunted.String()
+		case point == a.endedAt && (point != "Filter" || a.endedBy == framework.Error): // that no node fits is no failure of filtering
 			status = a.endedBy.String()
 		}
 		m.points.WithLabelValues(point, status, a.profile.Name).Observe(time.Duration(took).Seconds())

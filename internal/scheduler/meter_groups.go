@@ -51,16 +51,16 @@ func (m *meter) entities(now map[queue.Place]queue.Entities) {
 	}
 }
 
-// came counts entities that were put into a queue. Members of a group that move together count once.
+// came counts entities that came to be tried, or to be kept out by a gate, as upstream does; not those that go to wait. Members of a group that move together count once.
 func (m *meter) came(moves []queue.Move, of func(queue.Move) string) {
 	var seen map[[4]string]bool
 	for _, v := range moves {
-		if v.Ignored {
+		if v.Ignored || v.To != queue.Active && v.To != queue.Gated {
 			continue
 		}
 		name := of(v)
 		if name == "" {
-			m.group.incoming.WithLabelValues(string(v.To), v.Cause, typePod).Inc()
+			m.group.incoming.WithLabelValues(queueLabel(v), eventLabel(v), typePod).Inc()
 			continue
 		}
 		key := [4]string{v.Entry.Pod().Namespace, name, string(v.To), v.Cause}
@@ -71,7 +71,7 @@ func (m *meter) came(moves []queue.Move, of func(queue.Move) string) {
 			seen = map[[4]string]bool{}
 		}
 		seen[key] = true
-		m.group.incoming.WithLabelValues(string(v.To), v.Cause, typeGroup).Inc()
+		m.group.incoming.WithLabelValues(queueLabel(v), eventLabel(v), typeGroup).Inc()
 	}
 }
 

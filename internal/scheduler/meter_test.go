@@ -24,7 +24,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		"scheduler_preemption_attempts_total":             1, // in vain
 
 		"scheduler_async_api_call_execution_total/pod_status_patch": 1,
-		"scheduler_queue_incoming_pods_total/PodAdd":                2,
+		"scheduler_queue_incoming_pods_total/UnscheduledPodAdd":     2,
 	}
 	var got map[string]float64
 	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -56,7 +56,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}
 	}
-	for k, v := range map[string]float64{"scheduler_queue_incoming_entities_total/pod": 3, "scheduler_queued_entities/podgroup": 0} {
+	for k, v := range map[string]float64{"scheduler_queue_incoming_entities_total/pod": 2, "scheduler_queued_entities/podgroup": 0} {
 		if got[k] != v {
 			t.Errorf("%s is %v, want %v", k, got[k], v)
 		}

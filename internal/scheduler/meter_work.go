@@ -49,12 +49,17 @@ func (m *meter) goroutine(operation string, n float64) {
 
 // handled is called when a change of an object has been taken in. Calls do not overlap.
 func (m *meter) handled(e framework.ClusterEvent, began time.Time) {
+	m.work.events.WithLabelValues(m.label(e)).Observe(time.Since(began).Seconds())
+}
+
+// label is an event's, made once; the scheduler's lock is held.
+func (m *meter) label(e framework.ClusterEvent) string {
 	label, known := m.work.labels[e]
 	if !known {
 		label = e.Label()
 		m.work.labels[e] = label
 	}
-	m.work.events.WithLabelValues(label).Observe(time.Since(began).Seconds())
+	return label
 }
 
 // noted sets how many events are kept for Pods in flight.
@@ -70,18 +75,17 @@ func (m *meter) noted(now map[string]int) {
 	m.last.noted = now
 }
 
-// timed measures how long plugins take to judge whether an event helps.
-func (m *meter) timed(hints []queue.Hint) []queue.Hint {
+// timed measures how long plugins take to judge whether an event helps; asked tells which.
+func (m *meter) timed(hints []queue.Hint, asked func() framework.ClusterEvent) []queue.Hint {
 	out := slices.Clone(hints)
 	for i, h := range out {
 		if h.Fn == nil {
 			continue
 		}
-		label := h.Event.Label()
 		out[i].Fn = func(log logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
 			began := time.Now()
 			hint, err := h.Fn(log, p, before, after)
-			m.work.hints.WithLabelValues(h.Plugin, label, hint.String()).Observe(time.Since(began).Seconds())
+			m.work.hints.WithLabelValues(h.Plugin, m.label(asked()), hint.String()).Observe(time.Since(began).Seconds())
 			return hint, err
 		}
 	}

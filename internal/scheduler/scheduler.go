@@ -100,6 +100,7 @@ type cycle struct {
 	shadow   *shadow // nil: none is asked for
 	startsAt int
 	flushed  time.Time
+	stirred  bool // there was a cycle after flushed: gauges are set anew a second later
 	cycles   int
 	offers
 	configs map[string]json.RawMessage // of profiles, as decisions are recorded with; empty without Record
@@ -225,7 +226,7 @@ func (s *Scheduler) makeProfiles() error {
 				return err
 			}
 		}
-		s.profiles[p.Name], hints[p.Name] = p, s.meter.timed(p.Hints)
+		s.profiles[p.Name], hints[p.Name] = p, s.meter.timed(p.Hints, func() framework.ClusterEvent { return s.queue.Asked() })
 		orders[p.Name] = queue.Order{Name: p.Sort.Name(), Less: p.Sort.Less}
 	}
 	s.queue = queue.New(queue.Options{
@@ -319,7 +320,7 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 	now := time.Now()
 	if now.Sub(s.flushed) >= time.Second {
 		s.tell(s.queue.Flush(now))
-		s.flushed = now
+		s.flushed, s.stirred = now, false
 		s.meter.knows(s.world.Count())
 		s.meter.refusals(s.queue.Refused())
 		s.meter.noted(s.queue.InFlightEvents())
@@ -329,10 +330,14 @@ func (s *Scheduler) next(ctx context.Context) *queue.Entry {
 	var wake time.Time
 	if e == nil {
 		wake = s.queue.Wake()
+		if soon := s.flushed.Add(time.Second); s.stirred && (wake.IsZero() || soon.Before(wake)) {
+			wake = soon
+		}
 	}
 	s.meter.pending(s.queue.Count())
 	s.mu.Unlock()
 	if e != nil {
+		s.stirred = true
 		s.lateOffer(now)
 		return e
 	}

@@ -62,6 +62,11 @@ func failed(s *framework.Status, point string) *framework.Status {
 
 // PreEnqueue asks whether a Pod may enter the queue; a status that is not a success gates it.
 func (p *Profile) PreEnqueue(ctx context.Context, pod *v1.Pod) *framework.Status {
+	if told := p.Handle.deps.Told.Took; told != nil {
+		defer func(began time.Time) {
+			told(Span{Profile: p.Name, Point: "PreEnqueue", Took: time.Since(began)}) // a closed gate counts as success, as upstream has it
+		}(time.Now())
+	}
 	return each(nil, p.preEnqueue, func(pl framework.PreEnqueuePlugin) *framework.Status {
 		s, broken := ask(p, pl.Name(), func() *framework.Status { return pl.PreEnqueue(ctx, pod) })
 		if broken != nil {
@@ -216,8 +221,17 @@ func (p *Profile) prepare(ctx context.Context, c Cycle) *framework.Status {
 	return nil
 }
 
-func (p *Profile) preFlight(ctx context.Context, c Cycle) *framework.Status {
+func (p *Profile) preFlight(ctx context.Context, c Cycle) (end *framework.Status) {
 	skip, parallel := sets.Set[string]{}, sets.Set[string]{}
+	if told := p.Handle.deps.Told.Took; told != nil {
+		defer func(began time.Time) {
+			code := end.Code()
+			if end.IsSuccess() && len(skip) == len(p.preBind) {
+				code = framework.Skip
+			}
+			told(Span{Profile: p.Name, Point: "PreBindPreFlight", Code: code, Took: time.Since(began)})
+		}(time.Now())
+	}
 	s := each(nil, p.preBind, func(pl framework.PreBindPlugin) *framework.Status {
 		r, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
 		if r != nil && r.AllowParallel {

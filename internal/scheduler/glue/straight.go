@@ -42,6 +42,7 @@ func (p *Profile) Straight(ctx context.Context, c Cycle, then func(done bool, s 
 				s.SetPlugin(binder.Name())
 			}
 			s = failed(s, "Bind")
+			told(Span{Profile: p.Name, Point: "PreBindPreFlight", Code: framework.Skip, Took: flown.Sub(began)})
 			told(Span{Profile: p.Name, Point: "PreBind", Took: flown.Sub(began)})
 			bind := Span{Profile: p.Name, Point: "Bind", Code: s.Code(), Took: time.Since(flown)}
 			told(bind)

@@ -18,6 +18,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/component-base/metrics"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // they serve what client-go counts
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
+	_ "k8s.io/component-base/metrics/prometheus/version"
 	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
 

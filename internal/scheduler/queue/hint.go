@@ -52,6 +52,7 @@ func (q *Queue) worth(e *Entry, ev Event) (worth, string) {
 			continue
 		}
 		if h.Fn != nil {
+			q.asked = ev.ClusterEvent
 			if hint, err := h.Fn(q.Log, e.Pod(), ev.Old, ev.New); err == nil && hint == framework.QueueSkip {
 				if best == leave {
 					by = h.Plugin
@@ -69,6 +70,9 @@ func (q *Queue) worth(e *Entry, ev Event) (worth, string) {
 	}
 	return best, by
 }
+
+// Asked is the event that hints are asked about; for them to tell.
+func (q *Queue) Asked() framework.ClusterEvent { return q.asked }
 
 // covers tells whether a registered event includes one that happened.
 func covers(registered, happened framework.ClusterEvent) bool {

@@ -63,6 +63,7 @@ type Queue struct {
 	parked  parked
 	all     map[types.UID]*Entry // all but those in flight
 	flight  flight
+	asked   framework.ClusterEvent // that a hint was asked about last
 	seq     uint64
 }
 
