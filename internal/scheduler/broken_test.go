@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -314,5 +315,58 @@ func TestAPluginThatPanicsInTheQueueLosesNobody(t *testing.T) {
 	}
 	if got := c.bound("hint-panics"); got != "n2" {
 		t.Errorf("it is on %s, want n2", got)
+	}
+}
+
+// Figures beyond what is counted in bind nobody to a node without room, and keep nobody else from one.
+func TestFiguresOutOfRange(t *testing.T) {
+	t.Parallel()
+	offers := func(name, cpu, memory string) *v1.Node {
+		return aNode(name, "4", func(n *v1.Node) {
+			n.Status.Allocatable[v1.ResourceCPU], n.Status.Allocatable[v1.ResourceMemory] = resource.MustParse(cpu), resource.MustParse(memory)
+		})
+	}
+	asks := func(name, cpu, memory string, more ...func(*v1.Pod)) *v1.Pod {
+		p := aPod(name, cpu, more...)
+		p.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse(memory)
+		return p
+	}
+	on := func(p *v1.Pod) { p.Spec.NodeName = "crowded" }
+	c := start(t, nil, offers("less", "-4", "-8Gi"), offers("far-less", "-9223372036854775807", "-10E"), offers("crowded", "64", "64Gi"))
+	for i := range 3 {
+		c.create(asks(fmt.Sprintf("there-%d", i), "9223372036854775807", "9223372036854775807", on)) // their sum is beyond what an int64 holds
+	}
+	large := map[string][2]string{"cpu-1e": {"1E", "1Gi"}, "cpu-max": {"9223372036854775807", "1Gi"}, "cpu-10e": {"10E", "1Gi"}, "memory-max": {"1", "9223372036854775807"}, "memory-over": {"1", "9223372036854775808"}, "memory-10e": {"1", "10E"}, "memory-1e30": {"1", "1e30"}}
+	for name, of := range large {
+		c.create(asks(name, of[0], of[1]))
+	}
+	c.create(asks("small", "1", "1Gi"))
+	c.await("small", "refused: there is no room left anywhere", waits)
+	for name := range large {
+		if p := c.await(name, "refused", func(p *v1.Pod) bool { return waits(p) || p.Spec.NodeName != "" }); p.Spec.NodeName != "" {
+			t.Errorf("%s is on %s", name, p.Spec.NodeName)
+		}
+	}
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("good", "4", "8Gi"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name := range large { // or they would fill the next node
+		if err := c.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.bound("small"); got != "good" {
+		t.Errorf("it is on %s, want good", got)
+	}
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("vast", "9223372036854775807", "9223372036854775807"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		c.create(asks(fmt.Sprintf("next-%d", i), "8", "1Gi"))
+	}
+	for i := range 3 {
+		if got := c.bound(fmt.Sprintf("next-%d", i)); got != "vast" {
+			t.Errorf("it is on %s, want vast", got)
+		}
 	}
 }

@@ -141,3 +141,17 @@ func TestNodeMatches(t *testing.T) {
 		}
 	}
 }
+
+// Beyond an int64 a quantity's Value is anything, zero too: what is counted ends before.
+func TestFiguresOutOfRangeAreCountedAsTheMost(t *testing.T) {
+	for text, want := range map[string][2]int64{
+		"1": {1000, 1}, "100m": {100, 1}, "-5": {-5000, -5}, "1T": {1e15, 1e12}, "1P": {fit.Most, 1e15}, "72P": {fit.Most, 72e15}, "1E": {fit.Most, fit.Most}, "10E": {fit.Most, fit.Most}, "1e30": {fit.Most, fit.Most},
+		"9223372036854775807": {fit.Most, fit.Most}, "9223372036854775808": {fit.Most, fit.Most}, "18446744073709551617": {fit.Most, fit.Most}, "-10E": {-fit.Most, -fit.Most},
+	} {
+		q := resource.MustParse(text)
+		v := fit.VectorOf(v1.ResourceList{v1.ResourceCPU: q, v1.ResourceMemory: q, "example.com/x": q})
+		if v.MilliCPU != want[0] || v.Memory != want[1] || v.Scalar["example.com/x"] != want[1] {
+			t.Errorf("%s: %d milli, %d, %d, want %d", text, v.MilliCPU, v.Memory, v.Scalar["example.com/x"], want)
+		}
+	}
+}

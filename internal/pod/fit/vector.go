@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Vector is a sum of resources in whole numbers: cpu in milli, all else in base units. Scalar holds extended resources, huge pages, attachable volumes and
@@ -30,19 +31,44 @@ func (v *Vector) AddList(list v1.ResourceList) {
 	for name, q := range list {
 		switch name {
 		case v1.ResourceCPU:
-			v.MilliCPU += q.MilliValue()
+			v.MilliCPU += thousandths(&q)
 		case v1.ResourceMemory:
-			v.Memory += q.Value()
+			v.Memory += units(&q)
 		case v1.ResourceEphemeralStorage:
-			v.EphemeralStorage += q.Value()
+			v.EphemeralStorage += units(&q)
 		case v1.ResourcePods:
-			v.Pods += q.Value()
+			v.Pods += units(&q)
 		default:
 			if IsScalar(name) {
-				v.addScalar(name, q.Value())
+				v.addScalar(name, units(&q))
 			}
 		}
 	}
+}
+
+// Most is the most that is counted of a resource, in milli for cpu: it can be added up a hundred times, or become a percentage, without running over.
+const Most = 1 << 56
+
+// units is a quantity's whole units, within what is counted; beyond an int64 Value would be anything, zero too.
+func units(q *resource.Quantity) int64 {
+	switch {
+	case q.CmpInt64(Most) > 0:
+		return Most
+	case q.CmpInt64(-Most) < 0:
+		return -Most
+	}
+	return q.Value()
+}
+
+// thousandths are units of a thousandth.
+func thousandths(q *resource.Quantity) int64 {
+	switch {
+	case q.CmpInt64(Most/1000) > 0:
+		return Most
+	case q.CmpInt64(-Most/1000) < 0:
+		return -Most
+	}
+	return q.MilliValue()
 }
 
 func (v *Vector) addScalar(name v1.ResourceName, n int64) {

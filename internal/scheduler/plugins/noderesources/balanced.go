@@ -89,7 +89,10 @@ type shares struct {
 }
 
 func (s *shares) add(requested, allocatable int64) {
-	f := min(float64(requested)/float64(allocatable), 1)
+	f := 1.0 // of less than nothing, too
+	if requested < allocatable {
+		f = float64(requested) / float64(allocatable)
+	}
 	if s.n < len(s.first) {
 		s.first[s.n] = f
 	} else {
