@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -49,7 +48,6 @@ func (p *Plan) Empty() bool { return len(p.Bind)+len(p.Provision) == 0 }
 type wishes struct {
 	bound   []*v1.PersistentVolumeClaim
 	waiting []waiting // smallest first
-	plans   sync.Map  // *Plan by the name of a node that was judged to be able to serve
 }
 
 // waiting is a claim that waits for a node, with the volumes of its class.
@@ -59,7 +57,7 @@ type waiting struct {
 	volumes []*v1.PersistentVolume
 }
 
-// Clone shares: plans do not depend on other Pods.
+// Clone shares: nothing changes it.
 func (w *wishes) Clone() framework.StateData { return w }
 
 var errImmediate = errors.New(ReasonImmediate)

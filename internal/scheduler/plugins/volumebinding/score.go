@@ -26,11 +26,11 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, _ *v1.Pod
 	if pl.points == nil || w == nil {
 		return 0, nil
 	}
-	plan, ok := w.plans.Load(n.Node().Name)
-	if !ok {
+	plan, _, err := w.plan(pl.facts, n.Node())
+	if err != nil || plan == nil { // something changed since the node was found to serve: whoever reserves it sees that
 		return 0, nil
 	}
-	return pl.score(plan.(*Plan)), nil
+	return pl.score(plan), nil
 }
 
 // ScoreExtensions has none: scores are absolute.

@@ -110,10 +110,7 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 	if w == nil {
 		return nil
 	}
-	plan, faults, err := w.plan(pl.facts, n.Node())
-	if pl.points != nil && plan != nil && !plan.Empty() {
-		w.plans.Store(plan.Node, plan)
-	}
+	_, faults, err := w.plan(pl.facts, n.Node())
 	return statusOf(faults, err)
 }
 
