@@ -24,6 +24,7 @@ type leases struct {
 	mu    sync.Mutex
 	lease *coordination.Lease
 	made  int
+	given int             // back
 	deaf  map[string]bool // who gets 500
 }
 
@@ -50,7 +51,9 @@ func (l *leases) serve(name string, w http.ResponseWriter, r *http.Request) {
 			fail(http.StatusConflict, metav1.StatusReasonConflict)
 			return
 		}
-		l.made++
+		if l.made++; next.Spec.HolderIdentity == nil || *next.Spec.HolderIdentity == "" {
+			l.given++
+		}
 		next.ResourceVersion = strconv.Itoa(l.made)
 		next.APIVersion, next.Kind = "coordination.k8s.io/v1", "Lease"
 		l.lease = next
@@ -112,6 +115,11 @@ func TestOneSchedulerWorksAtATime(t *testing.T) {
 	if err := <-endA; err != nil {
 		t.Errorf("a ends with %v", err)
 	}
+	api.mu.Lock()
+	if api.given != 1 {
+		t.Errorf("the lease was given back %d times", api.given)
+	}
+	api.mu.Unlock()
 	next("b")
 	stopC, endC := run("c")
 	api.mu.Lock()

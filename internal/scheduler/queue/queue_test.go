@@ -120,6 +120,7 @@ func TestOnlyHelpfulEventsWake(t *testing.T) {
 	e := q.Pop(at(2))
 	want(t, "refused by another plugin", says(q.Return(e, by("label"), at(2))), "web to unschedulable (ScheduleAttemptFailure)")
 	want(t, "its events do not help", says(q.Happened(queue.Event{ClusterEvent: nodeAdd, New: mine}, at(9))), "")
+	want(t, "nor those that a plugin hears of which saw no harm", says(q.Happened(queue.Event{ClusterEvent: podGone}, at(9))), "")
 }
 
 func TestBackoffDoublesToTenSeconds(t *testing.T) {
@@ -140,6 +141,14 @@ func TestBackoffDoublesToTenSeconds(t *testing.T) {
 		want(t, "over", says(q.Flush(now)), "web to active (BackoffComplete)")
 	}
 	want(t, "back-offs", strings.Join(got, " "), "1s 2s 4s 8s 10s 10s")
+	for range 70 { // as many doublings as no number of nanoseconds holds
+		e := q.Pop(now)
+		q.Return(e, by("fit"), now)
+		q.Happened(queue.Event{ClusterEvent: podGone}, now)
+		want(t, "in the end", e.BackoffUntil.Sub(now).String(), "10s")
+		now = e.BackoffUntil
+		q.Flush(now)
+	}
 }
 
 func TestIdleQueueTakesFromBackoffButNotAfterErrors(t *testing.T) {
@@ -169,6 +178,11 @@ func TestEventsDuringFlightAreNotMissed(t *testing.T) {
 	want(t, "a new flight begins without old events", says(q.Return(e, by("fit"), at(4))), "web to unschedulable (ScheduleAttemptFailure)")
 	q.Delete("late")
 	want(t, "in flight", fmt.Sprint(q.Count()), "{0 0 1 0 0}")
+	want(t, "events kept for nobody", fmt.Sprint(q.InFlightEvents()), "map[]")
+	q.Add(pod("api", 0), at(5))
+	e = q.Pop(at(5))
+	q.Happened(queue.Event{ClusterEvent: podGone}, at(5))
+	want(t, "what helps others' refusals does not help", says(q.Return(e, by("label"), at(5))), "api to unschedulable (ScheduleAttemptFailure)")
 }
 
 func TestPendingPodsSkipTheirBackoff(t *testing.T) {
