@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -123,8 +124,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readable says whether the database file, if there is one, has sound headers: etcd opens it in a goroutine whose panic nobody could catch.
-func readable(db string) error {
+// readable says whether the database file, if there is one, has sound headers and pages: etcd opens it in goroutines whose panics nobody could catch.
+func readable(db string) (err error) {
 	if !exists(db) {
 		return nil
 	}
@@ -132,5 +133,17 @@ func readable(db string) error {
 	if err != nil {
 		return fmt.Errorf("database file: %w", err)
 	}
-	return b.Close()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a page that points behind the end
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("database file: %v", r)
+		}
+		err = errors.Join(err, b.Close())
+	}()
+	return b.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(_ []byte, bucket *bbolt.Bucket) error {
+			_ = bucket.Stats() // looks at every page of it
+			return nil
+		})
+	})
 }
