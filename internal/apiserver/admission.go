@@ -25,7 +25,7 @@ func admissionOrder() []string {
 		"Priority", "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration", "DefaultStorageClass",
 		"StorageObjectInUseProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
 		"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
-		"DenyServiceExternalIPs", "PodTopologyLabels",
+		"DenyServiceExternalIPs", "PodTopologyLabels", "PodResize",
 		mutatingPolicy, "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
 	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Sizes that the node cannot grant, or not yet, and sizes of the Pod as a whole. KEP-1287, KEP-2837.
@@ -18,19 +19,15 @@ func TestSizes(t *testing.T) { both(t, sizeCases) }
 
 var sizeCases = []Case{
 	{
-		name: "resize that the node can never grant",
+		name: "resize that the node can never grant, refused before the kubelet hears of it",
 		spec: `{containers: [{name: app, command: ` + runs + `, resources: {requests: {cpu: 10m}}}]}`,
 		steps: func(l *life) {
 			l.ready()
-			l.patch(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1k"}}}]}}`, "resize")
-			p := l.condition("PodResizePending=True/Infeasible")
-			want := fmt.Sprintf("Node didn't have enough capacity: cpu, requested: 1000000, capacity: %d", l.allocatable())
-			if c := conditionOf(p, corev1.PodResizePending); c.Message != want || c.ObservedGeneration != p.Generation {
-				l.Errorf("message %q of generation %d, want %q of %d", c.Message, c.ObservedGeneration, want, p.Generation)
-			}
-			l.event("", "ResizeInfeasible", "Node didn't have enough capacity: cpu, requested: 1000000")
-			if a := status(p, "app").AllocatedResources; a.Cpu().String() != "10m" {
-				l.Errorf("allocated %v", a)
+			much := []byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1k"}}}]}}`)
+			_, err := l.client.CoreV1().Pods(l.ns).Patch(l.ctx, "p", types.StrategicMergePatchType, much, metav1.PatchOptions{}, "resize")
+			want := fmt.Sprintf("pods \"p\" is forbidden: node didn't have enough allocatable resources: cpu, requested: 1000000, allocatable: %d", l.allocatable())
+			if err == nil || err.Error() != want {
+				l.Errorf("got %v, want %q", err, want)
 			}
 			l.patch(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"20m"}}}]}}`, "resize")
 			l.until("the size that was asked for instead", func(p *corev1.Pod) bool {

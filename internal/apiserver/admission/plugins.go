@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/admission/ingressclass"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/limitranger"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/noderestriction"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/podresize"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podsecurity"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/priority"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/resourcequota"
@@ -47,6 +48,7 @@ func Plugins(o Options) []Plugin {
 		{"CertificateSubjectRestriction", plain(certificates.NewSubject)},
 		{"DefaultIngressClass", plain(ingressclass.New)},
 		{"PodTopologyLabels", plain(topologylabels.New)},
+		{"PodResize", plain(podresize.New)},
 		{"ResourceQuota", resourcequota.New},
 	}
 	if o.ProtectStorage {

@@ -638,7 +638,7 @@ func TestNodeRestriction(t *testing.T) {
 		"label of any domain":    {here, write{obj: node("n1", label("example.com/x"))}, ""},
 		"role label":             {here, write{obj: node("n1", label("node-role.kubernetes.io/x"))}, `node "n1" is not allowed to set the following labels: node-role.kubernetes.io/x`},
 		"restricted label":       {here, write{obj: node("n1", label("a.node-restriction.kubernetes.io/x"))}, "is not allowed to set the following labels"},
-		"label later":            {here, write{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, `node "n1" is not allowed to modify labels: foo.k8s.io/x`},
+		"label later":            {here, write{obj: node("n1"), old: node("n1", label("foo.k8s.io/x"))}, "is not allowed to modify labels: foo.k8s.io/x"},
 		"taints":                 {here, write{obj: node("n1"), old: node("n1", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} })}, `node "n1" is not allowed to modify taints`},
 		"owners":                 {here, write{obj: node("n1", func(n *corev1.Node) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }), old: node("n1")}, "ownerReferences"},
 		"delete another":         {here, write{old: node("n2"), op: admission.Delete}, `node "n1" is not allowed to modify node "n2"`},
@@ -698,7 +698,7 @@ func TestPluginsKeepUpstreamsNamesAndStorageProtectionIsAWish(t *testing.T) {
 	for _, p := range own.Plugins(own.Options{}) {
 		names = append(names, p.Name)
 	}
-	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass PodTopologyLabels ResourceQuota"
+	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass PodTopologyLabels PodResize ResourceQuota"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("plugins %s", got)
 	}

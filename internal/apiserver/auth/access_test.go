@@ -307,7 +307,7 @@ func nodeAgent(t *testing.T, s *server) {
 			_, err := agent.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 			return err
 		},
-		`node "n1" is not allowed to modify labels: node-role.kubernetes.io/control-plane`: func() error {
+		`is not allowed to modify labels: node-role.kubernetes.io/control-plane`: func() error {
 			_, err := agent.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`), metav1.PatchOptions{})
 			return err
 		},

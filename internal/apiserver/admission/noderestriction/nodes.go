@@ -42,7 +42,7 @@ func nodes(name string, a admission.Attributes) error {
 		return fmt.Errorf("node %q is not allowed to modify taints", name)
 	}
 	if bad := forbidden(changed(n.Labels, old.Labels)); len(bad) > 0 {
-		return fmt.Errorf("node %q is not allowed to modify labels: %s", name, strings.Join(bad, ", "))
+		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(bad, ", "))
 	}
 	if !equality.Semantic.DeepEqual(n.OwnerReferences, old.OwnerReferences) {
 		return fmt.Errorf("node %q is not allowed to modify ownerReferences", name)

@@ -1,0 +1,108 @@
+// Package podresize refuses a size that a Pod's node could not give it even if it were empty, before the kubelet is asked.
+//
+// Chapter 1, written. In: a Pod being resized, its Node. Out: nothing, or a refusal with the sums. KEP-1287 as v1.37 does it.
+package podresize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Plugin is the validating plugin PodResize.
+type Plugin struct {
+	*admission.Handler
+	nodes  corelisters.NodeLister
+	client kubernetes.Interface
+}
+
+// New makes it.
+func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Update)} }
+
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	i := f.Core().V1().Nodes()
+	p.nodes = i.Lister()
+	p.SetReadyFunc(i.Informer().HasSynced)
+}
+
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
+
+// ValidateInitialization implements admission.InitializationValidator.
+func (p *Plugin) ValidateInitialization() error {
+	if p.nodes == nil || p.client == nil {
+		return errors.New("pod resize admission: no Nodes")
+	}
+	return nil
+}
+
+// Validate implements admission.ValidationInterface.
+func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() != corev1.Resource("pods") || a.GetSubresource() != "resize" {
+		return nil
+	}
+	pod, ok := a.GetObject().(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return nil
+	}
+	if !p.WaitForReady() {
+		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
+	}
+	node, err := p.node(ctx, pod.Spec.NodeName)
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
+		return admission.NewForbidden(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os))
+	}
+	if lack := lacking(pod, node.Status.Allocatable); lack != "" {
+		return refusal(a, "node didn't have enough allocatable resources: "+lack)
+	}
+	return nil
+}
+
+// node asks the store about one that is not known yet: the informer may be behind.
+func (p *Plugin) node(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := p.nodes.Get(name)
+	if apierrors.IsNotFound(err) {
+		node, err = p.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("node %q not found", name)
+	}
+	return node, err
+}
+
+// lacking says what of a Pod's requests is more than the whole node.
+func lacking(pod *corev1.Pod, allocatable corev1.ResourceList) string {
+	var out []string
+	want := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	if n, most := want.Cpu().MilliValue(), allocatable.Cpu().MilliValue(); n > most {
+		out = append(out, fmt.Sprintf("cpu, requested: %d, allocatable: %d", n, most))
+	}
+	if n, most := want.Memory().Value(), allocatable.Memory().Value(); n > most {
+		out = append(out, fmt.Sprintf("memory, requested: %d, allocatable: %d", n, most))
+	}
+	return strings.Join(out, "; ")
+}
+
+// refusal carries the cause by which clients tell it from one by quota.
+func refusal(a admission.Attributes, why string) error {
+	err := admission.NewForbidden(a, errors.New(why))
+	if s, ok := errors.AsType[*apierrors.StatusError](err); ok && s.ErrStatus.Code == http.StatusForbidden {
+		s.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NodeCapacity"}}
+	}
+	return err
+}
