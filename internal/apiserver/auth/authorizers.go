@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -29,14 +30,26 @@ func (s *stack) authorize(out *own.Access) error {
 		return err
 	}
 	s.runners = append(s.runners, chain.Run)
-	out.Authorizer, err = union.New(
+	joined, err := union.New(
 		union.NamedAuthorizer{AuthorizerName: "masters.gantry", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
 		union.NamedAuthorizer{AuthorizerName: "health.gantry", Authorizer: health},
-		union.NamedAuthorizer{AuthorizerName: "chain", Authorizer: chain},
+		union.NamedAuthorizer{AuthorizerName: configured, Authorizer: chain},
 		union.NamedAuthorizer{AuthorizerName: "journal", Authorizer: storyReaders{chain}},
 	)
-	out.RuleResolver = chain
+	out.Authorizer, out.RuleResolver = unnamed{joined}, chain
 	return err
+}
+
+// configured is the name of the chain of authorizers that flags or a file name; each of those has a name of its own.
+const configured = "chain"
+
+// unnamed leaves out of a refusal that the chain said it.
+type unnamed struct{ authorizer.Authorizer }
+
+// Authorize implements authorizer.Authorizer.
+func (u unnamed) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := u.Authorizer.Authorize(ctx, a)
+	return decision, strings.TrimPrefix(reason, configured+": "), err
 }
 
 // mute is an authorizer that lists no rules.
