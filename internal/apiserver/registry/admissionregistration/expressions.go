@@ -100,8 +100,10 @@ func (x *expressions) variables(list []admissionv1.Variable, path *field.Path) {
 	seen := sets.New[string]()
 	for i, v := range list {
 		at := path.Index(i)
-		if v.Name == "" || !identifier(v.Name) {
-			x.Invalid(at.Child("name"), v.Name, "name is not a valid CEL identifier")
+		if v.Name == "" {
+			x.Required(at.Child("name"), "name is not specified")
+		} else if !identifier(v.Name) {
+			x.Invalid(at.Child("name"), v.Name, "must be a valid CEL identifier")
 		}
 		if seen.Has(v.Name) {
 			x.Add(field.Duplicate(at.Child("name"), v.Name))

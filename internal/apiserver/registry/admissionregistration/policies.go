@@ -18,7 +18,8 @@ func validatingPolicies(x compilers) kind.Kind {
 			row.OrElse(&p.Spec.FailurePolicy, admissionv1.Fail)
 			defaultResources(p.Spec.MatchConstraints)
 		},
-		Check: checker(x, validatingParts, checkValidations),
+		Check:       checker(x, validatingParts, checkValidations),
+		CheckStatus: checkPolicyStatus,
 	}.Rules()
 	k.Table = kind.Table{
 		Columns: policyColumns(column.Int("Validations", "Validations indicates the number of validation rules defined in this configuration")),
@@ -35,7 +36,6 @@ func mutatingPolicies(x compilers) kind.Kind {
 	k.Rules = row.Rules[policy]{
 		Default: func(p *policy) {
 			row.OrElse(&p.Spec.FailurePolicy, admissionv1.Fail)
-			row.OrText(&p.Spec.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 			defaultResources(p.Spec.MatchConstraints)
 		},
 		Check: checker(x, mutatingParts, checkMutations),

@@ -5,6 +5,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -154,14 +155,32 @@ func checkValidation(x *expressions, v *admissionv1.Validation, at *field.Path) 
 	case v.Message != "" && message == "":
 		x.Invalid(at.Child("message"), v.Message, "message must be non-empty if specified")
 	case breaks(message):
-		x.Invalid(at.Child("message"), v.Message, "message must not contain line breaks")
+		x.Invalid(at.Child("message"), v.Message, "must not contain line breaks")
 	case breaks(expression) && message == "":
 		x.Required(at.Child("message"), "message must be specified if expression contains line breaks")
 	}
 	if v.Reason != nil {
 		row.OneOf(x.Findings, at.Child("reason"), *v.Reason,
-			metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnauthorized)
+			metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge)
 	}
+}
+
+func checkPolicyStatus(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
+	var f row.Findings
+	at := field.NewPath("status")
+	if t := p.Status.TypeChecking; t != nil {
+		for i, w := range t.ExpressionWarnings {
+			one := at.Child("typeChecking", "expressionWarnings").Index(i)
+			if w.Warning == "" {
+				f.Required(one.Child("warning"), "")
+			}
+			if w.FieldRef == "" {
+				f.Required(one.Child("fieldRef"), "")
+			}
+		}
+	}
+	f.Add(metavalidation.ValidateConditions(p.Status.Conditions, at.Child("conditions"))...)
+	return f.List()
 }
 
 // Limits of audit annotations.
@@ -180,11 +199,7 @@ func checkAnnotations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy, 
 	for i, a := range list {
 		at := path.Index(i)
 		key := p.Name + "/" + a.Key
-		if a.Key == "" {
-			x.Required(at.Child("key"), "key is not specified")
-		} else {
-			x.Each(at.Child("key"), a.Key, validation.IsQualifiedName(key))
-		}
+		x.Each(at.Child("key"), key, validation.IsQualifiedName(key))
 		if seen.Has(a.Key) {
 			x.Add(field.Duplicate(at.Child("key"), a.Key))
 		}
@@ -201,6 +216,9 @@ func checkAnnotations(x *expressions, p *admissionv1.ValidatingAdmissionPolicy, 
 }
 
 func checkMutations(x *expressions, p *admissionv1.MutatingAdmissionPolicy) {
+	if m := p.Spec.MatchConstraints; m != nil {
+		checkMutatedOperations(x.Findings, m.ResourceRules, spec().Child("matchConstraints", "resourceRules", "operations"))
+	}
 	path := spec().Child("mutations")
 	if len(p.Spec.Mutations) == 0 {
 		x.Required(path, "mutations must contain at least one item")
@@ -215,12 +233,20 @@ func checkMutations(x *expressions, p *admissionv1.MutatingAdmissionPolicy) {
 	}
 }
 
+// checkMutatedOperations refuses operations that leave nothing to change.
+func checkMutatedOperations(f *row.Findings, rules []admissionv1.NamedRuleWithOperations, at *field.Path) {
+	known := []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update}
+	bad := sets.New[admissionv1.OperationType]()
+	for i := range rules {
+		bad.Insert(rules[i].Operations...)
+	}
+	for _, o := range sets.List(bad.Delete(known...)) {
+		f.Add(field.NotSupported(at, o, known))
+	}
+}
+
 func checkMutation(x *expressions, m *admissionv1.Mutation, at *field.Path) {
 	apply, list := at.Child("applyConfiguration"), at.Child("jsonPatch")
-	if m.ApplyConfiguration != nil && m.JSONPatch != nil {
-		x.Invalid(at, m.PatchType, "only one of applyConfiguration or jsonPatch can be specified")
-		return
-	}
 	switch m.PatchType {
 	case "":
 		x.Required(at.Child("patchType"), "")
@@ -233,6 +259,9 @@ func checkMutation(x *expressions, m *admissionv1.Mutation, at *field.Path) {
 		default:
 			x.compile(&patch.ApplyConfigurationCondition{Expression: c.Expression}, apply.Child("expression"))
 		}
+		if m.JSONPatch != nil {
+			x.Invalid(list, "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration")
+		}
 	case admissionv1.PatchTypeJSONPatch:
 		switch c := m.JSONPatch; {
 		case c == nil:
@@ -241,6 +270,9 @@ func checkMutation(x *expressions, m *admissionv1.Mutation, at *field.Path) {
 			x.Required(list.Child("expression"), "expression is not specified")
 		default:
 			x.compile(&patch.JSONPatchCondition{Expression: c.Expression}, list.Child("expression"))
+		}
+		if m.ApplyConfiguration != nil {
+			x.Invalid(apply, "{applyConfiguration}", "must not be specified when patchType is JSONPatch")
 		}
 	default:
 		x.Add(field.NotSupported(at.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch}))

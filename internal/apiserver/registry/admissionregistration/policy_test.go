@@ -67,7 +67,9 @@ func TestMutations(t *testing.T) {
 		{"unknown", admissionv1.Mutation{PatchType: "X"}, `spec.mutations[0].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &admissionv1.MutatingAdmissionPolicy{Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConstraints: match(), Mutations: []admissionv1.Mutation{c.m}}}
+			p := &admissionv1.MutatingAdmissionPolicy{Spec: admissionv1.MutatingAdmissionPolicySpec{
+				MatchConstraints: match(), Mutations: []admissionv1.Mutation{c.m}, ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			}}
 			k.Rules.Default(p)
 			if got := say(k.Rules.Validate(t.Context(), p)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)

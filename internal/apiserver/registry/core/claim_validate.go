@@ -86,7 +86,7 @@ func validateClaimStatus(c, _ *v1.PersistentVolumeClaim) field.ErrorList {
 	for _, k := range template.SortedResources(c.Status.Capacity) {
 		errs = append(errs, notNegativeQuantity(c.Status.Capacity[k], status.Child("capacity").Key(string(k)))...)
 	}
-	resizing := status.Child("allocatedResourceStatus")
+	resizing := status.Child("allocatedResourceStatuses")
 	for _, k := range slices.Sorted(maps.Keys(c.Status.AllocatedResourceStatuses)) {
 		errs = append(errs, claimResource(k, resizing)...)
 		switch c.Status.AllocatedResourceStatuses[k] {
@@ -95,7 +95,7 @@ func validateClaimStatus(c, _ *v1.PersistentVolumeClaim) field.ErrorList {
 		default:
 			errs = append(errs, field.NotSupported(resizing, k, []v1.ClaimResourceStatus{
 				v1.PersistentVolumeClaimControllerResizeInProgress, v1.PersistentVolumeClaimControllerResizeInfeasible,
-				v1.PersistentVolumeClaimNodeResizePending, v1.PersistentVolumeClaimNodeResizeInProgress, v1.PersistentVolumeClaimNodeResizeInfeasible,
+				v1.PersistentVolumeClaimNodeResizeInProgress, v1.PersistentVolumeClaimNodeResizeInfeasible, v1.PersistentVolumeClaimNodeResizePending,
 			}))
 		}
 	}

@@ -107,7 +107,7 @@ func TestClaimRules(t *testing.T) {
 	now = bound.DeepCopy()
 	now.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{"cpu": "Odd"}
 	now.Status.AllocatedResources = v1.ResourceList{"storage": resource.MustParse("-1")}
-	if got := said(validateClaimStatus(now, bound)); !strings.HasPrefix(got, `status.allocatedResourceStatus: Unsupported value: "cpu": supported values: "storage"`) ||
+	if got := said(validateClaimStatus(now, bound)); !strings.HasPrefix(got, `status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"`) ||
 		!strings.HasSuffix(got, "status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity") {
 		t.Error(got)
 	}

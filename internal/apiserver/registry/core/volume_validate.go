@@ -78,16 +78,23 @@ func notNegativeQuantity(q resource.Quantity, at *field.Path) field.ErrorList {
 	return nil
 }
 
+// sourceOrder is the order in which upstream looks at the sources, under the names by which it refuses a second one.
+func sourceOrder() []string {
+	return []string{
+		"hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephFS", "iscsi", "cinder", "fc", "flexVolume", "azureFile",
+		"vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi",
+	}
+}
+
 // volumeSource wants exactly one source, and judges it.
 func volumeSource(p *v1.PersistentVolume, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	n, v := 0, reflect.ValueOf(&p.Spec.PersistentVolumeSource).Elem()
-	for i := range v.NumField() {
-		if v.Field(i).IsNil() {
+	for _, name := range sourceOrder() {
+		if v.FieldByNameFunc(func(f string) bool { return strings.EqualFold(f, name) }).IsNil() {
 			continue
 		}
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if n++; n > 1 {
+		if n++; n > 1 && name != "flexVolume" { // upstream never counts that one as too many
 			errs = append(errs, field.Forbidden(spec.Child(name), "may not specify more than 1 volume type"))
 		}
 	}

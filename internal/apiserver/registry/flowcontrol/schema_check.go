@@ -8,6 +8,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 
@@ -137,15 +138,13 @@ func checkResourceRule(f *row.Findings, r *flowcontrolv1.ResourcePolicyRule, p *
 }
 
 func verbs() []string {
-	return []string{"get", "list", "create", "update", "patch", "delete", "deletecollection", "watch", "proxy", "*"}
+	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"}
 }
 
 func checkVerbs(f *row.Findings, list []string, p *field.Path) {
 	alone(f, list, p, texts{"verbs must contain at least one value", "if '*' is present, must not specify other verbs"})
-	for i, v := range list {
-		if strings.ToLower(v) != v || v == "" {
-			f.Add(field.NotSupported(p.Index(i), v, verbs()))
-		}
+	if !slices.Contains(list, "*") && !sets.New(verbs()...).HasAll(list...) {
+		f.Add(field.NotSupported(p, list, verbs()))
 	}
 }
 

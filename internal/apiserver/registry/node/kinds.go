@@ -50,10 +50,6 @@ func runtimeClasses() kind.Kind {
 func check(r, was *nodev1.RuntimeClass) field.ErrorList {
 	var f row.Findings
 	handler := field.NewPath("handler")
-	if was != nil {
-		f.Same(handler, r.Handler, was.Handler)
-		return f.List()
-	}
 	f.Label(handler, r.Handler)
 	if r.Overhead != nil {
 		path := field.NewPath("overhead", "limits")
@@ -70,6 +66,9 @@ func check(r, was *nodev1.RuntimeClass) field.ErrorList {
 				f.Add(field.Duplicate(path.Child("tolerations").Index(i), row.Bare(t)))
 			}
 		}
+	}
+	if was != nil {
+		f.Same(handler, r.Handler, was.Handler)
 	}
 	return f.List()
 }

@@ -120,5 +120,5 @@ func sameRef(now, old rbacv1.RoleRef) field.ErrorList {
 	if now == old {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), shownRef(now), "cannot change roleRef")}
+	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), shownRef(now), "field is immutable")}
 }

@@ -79,7 +79,7 @@ func TestARoleRefStays(t *testing.T) {
 	k := row(t, "RoleBinding")
 	old := decode(t, k, `"roleRef":{"kind":"Role","name":"r"}`)
 	now := decode(t, k, `"roleRef":{"kind":"Role","name":"z"}`)
-	want := `roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"z"}: cannot change roleRef`
+	want := `roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"z"}: field is immutable`
 	if err := k.Rules.ValidateUpdate(t.Context(), now, old).ToAggregate(); err == nil || err.Error() != want {
 		t.Errorf("error %v", err)
 	}

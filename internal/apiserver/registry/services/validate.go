@@ -298,7 +298,7 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 		errs = append(errs, field.NotSupported(itp, *p.InternalTrafficPolicy, []string{"Cluster", "Local"}))
 	}
 	if d := p.TrafficDistribution; d != nil {
-		known := []string{v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameNode, v1.ServiceTrafficDistributionPreferSameZone}
+		known := []string{v1.ServiceTrafficDistributionPreferClose, v1.ServiceTrafficDistributionPreferSameZone, v1.ServiceTrafficDistributionPreferSameNode}
 		if !slices.Contains(known, *d) {
 			errs = append(errs, field.NotSupported(path.Child("trafficDistribution"), *d, known))
 		}

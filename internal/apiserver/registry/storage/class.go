@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -165,8 +166,12 @@ func attributesClasses() kind.Kind {
 			}
 			checkParameters(&f, parameters, c.Parameters)
 			if was != nil {
-				f.Same(driver, c.DriverName, was.DriverName)
-				f.Same(parameters, c.Parameters, was.Parameters)
+				if c.DriverName != was.DriverName {
+					f.Forbidden(driver, "updates to driverName are forbidden.")
+				}
+				if !maps.Equal(c.Parameters, was.Parameters) {
+					f.Forbidden(parameters, "updates to parameters are forbidden.")
+				}
 			}
 			return f.List()
 		},

@@ -97,7 +97,7 @@ func (j *judge) os(spec *field.Path) {
 	case v1.Windows:
 		j.noLinux(spec)
 	default:
-		j.add(field.NotSupported(spec.Child("os").Child("name"), o.Name, []v1.OSName{v1.Linux, v1.Windows}))
+		j.add(field.NotSupported(spec.Child("os"), o.Name, []v1.OSName{v1.Linux, v1.Windows}))
 	}
 }
 
