@@ -11,7 +11,7 @@ var upstreamsOwn = regexp.MustCompile(`(?:` +
 	`scopeSelector\.matchExpressions\.(?:scopeName|operator|values)|\.namespace$|\.adminAccess$|` +
 	// a field by another name, or in another place
 	`^metadata\.(?:taints|annotations|conditions)|^spec\.LoadBalancerSourceRanges|\.persistentDisk|\.iscsi\.(?:initiatorname|targetportal)|^spec\.persistentvolumesource$|` +
-	`^status\.allocatedResourceStatus$|^status\.Phase$|Statuses\[\d+\]\.linux\.|^overhead\.limits|^spec\.attachedRequired$|\.csi\.name$|^CSINodeDriver|^nodeAffinity$|^volumeMode$|\{topologyKey, whenUnsatisfiable\}|` +
+	`^spec\.cephFS$|resourceRules\.operations$|^status\.Phase$|Statuses\[\d+\]\.linux\.|^overhead\.limits|^spec\.attachedRequired$|\.csi\.name$|^CSINodeDriver|^nodeAffinity$|^volumeMode$|\{topologyKey, whenUnsatisfiable\}|` +
 	// the quantity without its list, and the other way round
 	`resources\[storage\]$|\.resources\.containers\[` +
 	`)`)
