@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/apiserver/store"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/gantry-project/gantry/test/replay"
 	"github.com/gantry-project/gantry/test/replay/api"
 )
@@ -24,7 +25,11 @@ func runAPI(ctx context.Context, o options) (*replay.Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	s, err := startServer(ctx, dir)
+	begin := startServer
+	if o.other.server != "" {
+		begin = func(ctx context.Context, dir string) (*server, error) { return startOther(ctx, dir, o.other) }
+	}
+	s, err := begin(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request,
 	}
 	for _, f := range families {
 		if f.Name == "protocol/list" || f.Name == "protocol/watch" {
-			if err := compact(ctx, s.store); err != nil {
+			if err := compact(ctx, s.client); err != nil {
 				return err
 			}
 		}
@@ -67,8 +72,8 @@ func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request,
 }
 
 // compact forgets the store's history, as it had been before the recorded list and watch cases.
-func compact(ctx context.Context, st *store.Store) error {
-	client, err := st.Client()
+func compact(ctx context.Context, etcd func() (*clientv3.Client, error)) error {
+	client, err := etcd()
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -29,6 +30,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pki"
 	"github.com/gantry-project/gantry/test/replay/api"
@@ -46,8 +48,8 @@ bob-token,bob,bob-id,""
 // server is an API server as the recorded one was set up, with its store and its clients.
 type server struct {
 	api.Server
-	store *store.Store
-	stop  func() error
+	client func() (*clientv3.Client, error) // of its etcd
+	stop   func() error
 }
 
 // startServer runs it in this process below dir.
@@ -74,7 +76,8 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		},
 		Services: apiserver.ServiceRanges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}},
 		// Default admission plugins, StorageObjectInUseProtection among them; its controllers did not run there either.
-		Access: auth.Access(auth.Options{TokenFile: tokenFile, Anonymous: true, ProtectStorage: true}),
+		Access:   auth.Access(auth.Options{TokenFile: tokenFile, Anonymous: true, ProtectStorage: true}),
+		Features: features.Features{V136: true},
 	})
 	if err != nil {
 		cancel()
@@ -91,10 +94,12 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		cancel()
 		return nil, errors.Join(errors.New("the API server was not ready in a minute: see its log"), <-ended)
 	}
-	out := &server{store: s.Store(), stop: func() error { cancel(); return <-ended }}
+	out := &server{client: s.Store().Client, stop: func() error { cancel(); return <-ended }}
 	out.URL = "https://" + s.Addr().String()
 	if out.Users, err = users(files); err == nil {
-		err = runControllers(ctx, s, files)
+		cfg := rest.CopyConfig(s.InProcess(&user.DefaultInfo{Name: "recorded-controllers", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}))
+		cfg.QPS = -1
+		err = runControllers(ctx, cfg, files)
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.stop())
@@ -111,13 +116,11 @@ func writeRSAKey(path string) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600)
 }
 
-func runControllers(ctx context.Context, s *apiserver.Server, files *pki.Files) error {
+func runControllers(ctx context.Context, cfg *rest.Config, files *pki.Files) error {
 	ca, err := os.ReadFile(files.CA.Cert)
 	if err != nil {
 		return err
 	}
-	cfg := rest.CopyConfig(s.InProcess(&user.DefaultInfo{Name: "recorded-controllers", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}))
-	cfg.QPS = -1
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return err

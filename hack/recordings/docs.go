@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -30,7 +31,7 @@ type keptCase struct {
 func (o options) kept(what string) string { return filepath.Join(o.out, "recordings-"+what+".json") }
 
 // save keeps a report for docs.
-func (o options) save(r *replay.Report, what string) error {
+func save(r *replay.Report, path string) error {
 	k := kept{Areas: r.Areas}
 	for _, u := range r.Unequal {
 		c := keptCase{Name: u.Name, Near: u.Near, Differences: u.Differences}
@@ -43,7 +44,7 @@ func (o options) save(r *replay.Report, what string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.kept(what), raw, 0o644)
+	return os.WriteFile(path, raw, 0o644)
 }
 
 func (o options) load(what string) (*replay.Report, error) {
@@ -122,6 +123,9 @@ repeated events may differ by a third.
 	b.WriteString(unnumbered(table.String()))
 	apiCauses, apiMeant := explain(api.Unequal)
 	b.WriteString(sum(api, apiMeant))
+	if err := besideNewer(&b, api); err != nil {
+		return err
+	}
 	b.WriteString("\n## Lives of Pods\n\n")
 	pods.WriteTable(&b)
 	podCauses, podMeant := explain(pods.Unequal)
@@ -130,6 +134,37 @@ repeated events may differ by a third.
 	writeCauses(&b, append(apiCauses, podCauses...))
 	b.WriteString(beside)
 	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// newer is what a kube-apiserver v1.37.2 answered to the same requests otherwise than was recorded.
+//
+//go:embed newer.json
+var newer []byte
+
+// besideNewer says how many of the answers that differ from what was recorded are those of v1.37.2, and how many of its own differ.
+func besideNewer(b *strings.Builder, api *replay.Report) error {
+	var k kept
+	if err := json.Unmarshal(newer, &k); err != nil {
+		return fmt.Errorf("hack/recordings/newer.json: %w", err)
+	}
+	its := map[string][]replay.Difference{}
+	for _, c := range k.Unequal {
+		if c.Err == "" {
+			its[c.Name] = c.Differences
+		}
+	}
+	alike := 0
+	for _, u := range api.Unequal {
+		if d, differs := its[u.Name]; differs && u.Err == nil && slices.Equal(d, u.Differences) {
+			alike++
+		}
+	}
+	t := api.Total()
+	fmt.Fprintf(b, `
+The replay has Gantry emulate v1.36 (`+"`--emulated-version=1.36`"+`), which takes back defaults that v1.37 added. A kube-apiserver v1.37.2 answers %d of these %d requests otherwise than v1.36.3 did;
+%d of Gantry's answers that are not the recorded ones are word for word those of v1.37.2, so that %d of %d are what one of the two says.
+`, len(its), t.All, alike, t.Same+alike, t.All)
+	return nil
 }
 
 // unnumbered takes the numbers away that kept rows in order.

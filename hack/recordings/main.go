@@ -3,6 +3,8 @@
 //	recordings api            API requests, against an API server in this process
 //	recordings pods           lives of Pods, against `gantry up` (root)
 //	recordings docs           docs/DIFFERENCES.md from the last run of both
+//	recordings -kube-apiserver PROGRAM -etcd PROGRAM api
+//	                          the same requests to a kube-apiserver: what it answers otherwise than was recorded goes to hack/recordings/newer.json
 //
 // Every difference of every unequal case goes to build/recordings-{api,pods}.txt.
 package main
@@ -33,6 +35,7 @@ type options struct {
 	binary     string
 	binDir     string
 	kubeconfig string
+	other      program
 	parallel   int
 	number     int
 	again      bool
@@ -48,6 +51,8 @@ func main() {
 	flag.StringVar(&o.binary, "gantry", "build/bin/gantry", "gantry under test (pods)")
 	flag.StringVar(&o.binDir, "bin-dir", "", "directory of runc, shim and CNI plugin (pods; default: where gantry is)")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "use this cluster instead of starting one (pods)")
+	flag.StringVar(&o.other.server, "kube-apiserver", "", "ask this program instead of Gantry, in the version that Gantry implements (api)")
+	flag.StringVar(&o.other.etcd, "etcd", "", "its etcd")
 	flag.IntVar(&o.parallel, "parallel", 10, "cases at once (pods)")
 	flag.BoolVar(&o.again, "again", true, "live cases that differ a second time, fewer at once; the second time counts (pods)")
 	flag.IntVar(&o.number, "number", 1, "first of two numbers that tell this run's bridges and networks from other runs' on the machine (pods)")
@@ -92,7 +97,11 @@ func run(ctx context.Context, o options, what string) error {
 	if o.only.String() != "" { // a part is no basis for the page
 		return o.show(report, what)
 	}
-	if err := o.save(report, what); err != nil {
+	path := o.kept(what)
+	if o.other.server != "" {
+		path = "hack/recordings/newer.json"
+	}
+	if err := save(report, path); err != nil {
 		return err
 	}
 	return o.show(report, what)

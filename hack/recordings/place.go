@@ -90,7 +90,7 @@ func (r *podReplay) start(ctx context.Context, p *podPlace, split bool) (*rest.C
 	if err != nil {
 		return nil, err
 	}
-	if p.instance, err = instance.New(instance.Options{Binary: r.options.binary, BinDir: r.options.binDir, Number: number, Split: split, Config: config}); err != nil {
+	if p.instance, err = instance.New(instance.Options{Binary: r.options.binary, BinDir: r.options.binDir, Number: number, Split: split, Config: config, Flags: []string{"--emulated-version=1.36"}}); err != nil {
 		return nil, err
 	}
 	i := p.instance

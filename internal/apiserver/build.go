@@ -111,7 +111,7 @@ func (b *builder) makeClients() (err error) {
 // makeGeneric fills in what all servers of the chain share.
 func (b *builder) makeGeneric() error {
 	g := genericapiserver.NewConfig(b.scheme.Codecs)
-	g.EffectiveVersion = newEffective()
+	g.EffectiveVersion = newEffective(b.config.Features.V136)
 	g.LoopbackClientConfig = b.loopback
 	b.resources = serverstorage.NewResourceConfig()
 	b.resources.EnableVersions(servedVersions(b.scheme)...)

@@ -81,6 +81,9 @@ func Kinds(c Config, find lookup, allocator *services.Allocator, migrate func())
 	if c.Features.GenericWorkload {
 		out = append(scheduling.WithGroups(out), scheduling.Beta()...)
 	}
+	if c.Features.V136 {
+		emulate136(out)
+	}
 	return out
 }
 

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"strings"
 
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/version"
@@ -18,15 +19,25 @@ const (
 // effective is the version that API lifetimes are counted by and that /version shows.
 type effective struct {
 	compatibility.MutableEffectiveVersion
+	emulated *apiversion.Info
 }
 
-func newEffective() effective {
-	return effective{compatibility.NewEffectiveVersionFromString(APILevel, "", "")}
+func newEffective(emulates136 bool) effective {
+	e := effective{MutableEffectiveVersion: compatibility.NewEffectiveVersionFromString(APILevel, "", "")}
+	if emulates136 {
+		v := compatibility.NewEffectiveVersionFromString(APILevel, "1.36", "1.35")
+		v.SetEmulationVersion(utilversion.MustParse("1.36"))
+		e.emulated = v.Info()
+	}
+	return e
 }
 
 // Info is the answer of /version.
 func (e effective) Info() *apiversion.Info {
 	info := *e.MutableEffectiveVersion.Info()
+	if e.emulated != nil {
+		info = *e.emulated
+	}
 	if built := version.Get().GitVersion; built == "" || strings.HasPrefix(built, "v0.0.0") {
 		info.GitVersion, info.GitTreeState = GitVersion, "clean"
 	}

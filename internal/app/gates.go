@@ -11,8 +11,9 @@ import (
 
 // gates switch on what is off by default. Names of flags are upstream's.
 type gates struct {
-	on     map[string]bool
-	served cliflag.ConfigurationMap
+	on       map[string]bool
+	served   cliflag.ConfigurationMap
+	emulated []string
 	features.Features
 }
 
@@ -23,6 +24,7 @@ func (g *gates) gateFlag(f *pflag.FlagSet) {
 func (g *gates) flags(f *pflag.FlagSet) {
 	g.gateFlag(f)
 	g.served = cliflag.ConfigurationMap{}
+	f.StringSliceVar(&g.emulated, "emulated-version", nil, "1.36: defaults and texts that v1.37 changed are as they were there (1.37)")
 	f.Var(&g.served, "runtime-config", "GROUP/VERSION=true,… of APIs off by default: scheduling.k8s.io/v1beta1, with its gate")
 }
 
@@ -33,6 +35,9 @@ func (g *gates) complete() (err error) {
 	}
 	if err := g.Serve(g.served); err != nil {
 		return usageError{fmt.Errorf("--runtime-config: %w", err)}
+	}
+	if err := g.Emulate(g.emulated); err != nil {
+		return usageError{fmt.Errorf("--emulated-version: %w", err)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 // Features are the gates of v1.37 that can be switched; all are off by default.
 type Features struct {
 	GenericWorkload       bool // Workload, PodGroup and gang scheduling (KEP-4671)
+	V136                  bool // what v1.37 stores and says otherwise than v1.36 is as it was there (--emulated-version)
 	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
 }
 
@@ -42,6 +43,21 @@ func Parse(gates map[string]bool) (Features, error) {
 		*at = gates[name]
 	}
 	return f, nil
+}
+
+// Emulate applies --emulated-version: the component answers as that version did where a later one changed defaults and texts. Kinds and fields are those of v1.37 in any case.
+func (f *Features) Emulate(versions []string) error {
+	for _, v := range versions {
+		switch strings.TrimPrefix(strings.TrimPrefix(v, "kube="), "kube:") {
+		case "1.37":
+			f.V136 = false
+		case "1.36":
+			f.V136 = true
+		default:
+			return fmt.Errorf("%q: want 1.36 or 1.37, or kube=1.36 or kube=1.37", v)
+		}
+	}
+	return nil
 }
 
 // beta is the group version that GenericWorkload serves.

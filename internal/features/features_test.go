@@ -1,9 +1,31 @@
 package features
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
+
+func TestVersionsAreEmulated(t *testing.T) {
+	for _, c := range []struct {
+		versions []string
+		want     Features
+		err      string
+	}{
+		{nil, Features{}, ""},
+		{[]string{"1.36"}, Features{V136: true}, ""},
+		{[]string{"kube=1.36"}, Features{V136: true}, ""},
+		{[]string{"1.37"}, Features{}, ""},
+		{[]string{"1.35"}, Features{}, `"1.35": want 1.36 or 1.37`},
+		{[]string{"wardle=1.2"}, Features{}, "want 1.36 or 1.37"},
+	} {
+		var f Features
+		err := f.Emulate(c.versions)
+		if got := fmt.Sprint(err); c.err != "" && !strings.Contains(got, c.err) || c.err == "" && (err != nil || f != c.want) {
+			t.Errorf("%v: %+v, %v", c.versions, f, err)
+		}
+	}
+}
 
 // row: OPS-07
 func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {

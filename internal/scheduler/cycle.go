@@ -215,7 +215,7 @@ func (s *Scheduler) unplaced(ctx context.Context, a *attempt) {
 			klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed", "pod", klog.KObj(a.Pod()))
 		}
 		a.hunted = status.Code()
-		r.PostMsg = status.Message()
+		r.PostMsg = helpless(s.V136, a.Pod(), status)
 		if result != nil && result.NominatingInfo != nil && result.Mode() == framework.ModeOverride {
 			out.nominate = &result.NominatedNodeName
 		}

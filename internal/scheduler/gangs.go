@@ -21,7 +21,7 @@ type gangs struct {
 
 // newGangs asks the API server whether it serves PodGroups. One that cannot be asked now counts as one that does.
 func newGangs(o Options) (*gangs, error) {
-	if !o.Workloads {
+	if !o.GenericWorkload {
 		return nil, nil
 	}
 	gv := schedulingv1beta1.SchemeGroupVersion.String()

@@ -18,6 +18,7 @@ import (
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"pgregory.net/rapid"
 
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
@@ -51,7 +52,7 @@ func serving(objects ...runtime.Object) *fake.Clientset {
 func withGangs(t *testing.T, change func(*Options), objects ...runtime.Object) *cluster {
 	t.Helper()
 	return runOn(t, context.Background(), serving(objects...), func(o *Options) {
-		o.Workloads = true
+		o.GenericWorkload = true
 		if change != nil {
 			change(o)
 		}
@@ -203,7 +204,7 @@ func TestMembersOfOneGroupHaveOneScheduler(t *testing.T) {
 
 func TestTheGateNeedsAnAPIThatServesPodGroups(t *testing.T) {
 	t.Parallel()
-	_, err := New(Options{Client: fake.NewClientset(), Workloads: true})
+	_, err := New(Options{Client: fake.NewClientset(), Features: features.Features{GenericWorkload: true}})
 	if err == nil {
 		t.Fatal("a scheduler of PodGroups starts where none are served")
 	}
@@ -300,7 +301,7 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		c := &cluster{when: map[string]time.Time{}, Clientset: clientset, t: t, notes: &notes{facts: map[string][]journal.Fact{}}}
 		c.PrependReactor("create", "pods", c.bind)
-		s, err := New(Options{Client: c, Journal: c.notes, Seed: 1, Workloads: true})
+		s, err := New(Options{Client: c, Journal: c.notes, Seed: 1, Features: features.Features{GenericWorkload: true}})
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/bind"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
@@ -49,6 +50,8 @@ const patience = 30 * time.Second
 
 // Options are what a scheduler is made from.
 type Options struct {
+	features.Features // GenericWorkload: Pods of a PodGroup are scheduled together; V136: FailedScheduling is told in the words of v1.36
+
 	Client      kubernetes.Interface
 	Post        *post.Poster                                // for bindings and their events; nil: Client writes them
 	KubeConfig  *rest.Config                                // for plugins that make their own clients; may be nil
@@ -62,7 +65,6 @@ type Options struct {
 	Patience    time.Duration                               // a plugin that is not built in and takes longer is given up; 0: 30 s
 	AtLeast     int                                         // nodes to find feasible whatever the percentage says; 0: 100, as upstream
 	ShadowCheck bool                                        // rule twice, from memory and by asking every plugin about every node, and report any difference
-	Workloads   bool                                        // the gate GenericWorkload: Pods of a PodGroup are scheduled together
 	Record      func(*replay.Decision)                      // is given every ruling with all it was made from, which costs more than the ruling; nil: nobody
 }
 
@@ -147,7 +149,7 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Workloads {
+	if o.GenericWorkload {
 		config.EnablePlugin(o.Config, gangscheduling.Name)
 	}
 	if o.Patience == 0 {
@@ -165,7 +167,7 @@ func New(o Options) (*Scheduler, error) {
 		state:  state{world: snapshot.NewWorld(), nominated: queue.NewNominated()},
 	}
 	s.current.Standing = s.standing
-	s.meter = newMeter(o.Metrics, o.Workloads)
+	s.meter = newMeter(o.Metrics, o.GenericWorkload)
 	if o.ShadowCheck {
 		s.shadow = newShadow(o.Metrics)
 	}

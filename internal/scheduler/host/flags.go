@@ -31,6 +31,7 @@ type Flags struct {
 	shadow bool
 	elect  bool
 	gates  map[string]bool
+	past   []string // versions to emulate
 	set    *pflag.FlagSet
 }
 
@@ -44,6 +45,7 @@ func (f *Flags) Add(s *pflag.FlagSet) {
 	s.StringVar(&f.Key, "tls-private-key-file", "", "its key")
 	s.BoolVar(&f.shadow, "shadow-check", false, "rule twice, from memory and by asking every plugin about every node, and report any difference; the plain ruling counts")
 	s.Var(cliflag.NewMapStringBool(&f.gates), "feature-gates", "NAME=true,… of what is off by default: GenericWorkload (Pods of a PodGroup are scheduled together, KEP-4671)")
+	s.StringSliceVar(&f.past, "emulated-version", nil, "1.36: FailedScheduling is told in the words that v1.37 changed (1.37)")
 	s.BoolVar(&f.elect, "leader-elect", true, "work only while holding the lease, so that several may run (default: as the configuration file says)")
 }
 
@@ -59,6 +61,9 @@ func (f *Flags) Options(known ...string) (Options, error) {
 	o := Options{Config: cfg, ShadowCheck: f.shadow}
 	if o.Features, err = features.Parse(f.gates); err != nil {
 		return Options{}, fmt.Errorf("--feature-gates: %w", err)
+	}
+	if err := o.Features.Emulate(f.past); err != nil {
+		return Options{}, fmt.Errorf("--emulated-version: %w", err)
 	}
 	if f.Port != 0 {
 		o.Listen = &Listen{Address: net.JoinHostPort(f.Address, strconv.Itoa(f.Port)), CertFile: f.Cert, KeyFile: f.Key, Flags: f.set, More: legacyregistry.DefaultGatherer}

@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{
 		Client: client, Post: post.New(own), KubeConfig: o.KubeConfig, Config: o.Config, Informers: o.Informers, Journal: o.Journal, Plugins: o.Plugins, Metrics: registry, ShadowCheck: o.ShadowCheck, Record: o.Record,
-		Workloads: o.Features.GenericWorkload,
+		Features: o.Features,
 	})
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ var All = []Row{
 	{Name: volumezone.Name, New: knowing(volumezone.New)},
 	{Name: podtopologyspread.Name, Weight: 2, New: newSpread, Args: &spreadArgs},
 	{Name: interpodaffinity.Name, Weight: 2, New: newAffinity, Args: &interPodArgs},
-	{Name: dynamicresources.Name, New: newDevices, Args: &devicesArgs}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
+	{Name: dynamicresources.Name, Weight: 2, New: newDevices, Args: &devicesArgs}, // before DefaultPreemption: freeing a claim hurts less than evicting a Pod
 	{Name: DefaultPreemption, Args: &preemptionArgs},
 	{Name: noderesources.BalancedName, Weight: 1, New: with(newBalanced), Args: &balancedArgs},
 	{Name: imagelocality.Name, Weight: 1, New: plain(imagelocality.New)},
