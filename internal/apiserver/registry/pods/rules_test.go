@@ -145,7 +145,7 @@ func TestNamesAndSystem(t *testing.T) {
 		p.Spec.InitContainers = []v1.Container{{Name: "c", Image: "x"}}
 		p.Spec.OS = &v1.PodOS{Name: "darwin"}
 	})
-	want := `spec.initContainers[0].name: Duplicate value: "c"; spec.os.name: Unsupported value: "darwin": supported values: "linux", "windows"`
+	want := `spec.initContainers[0].name: Duplicate value: "c"; spec.os: Unsupported value: "darwin": supported values: "linux", "windows"`
 	if got := causes(Validate(p)); got != want {
 		t.Errorf("got %s", got)
 	}
