@@ -21,6 +21,7 @@ import (
 	aggregatoropenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
+	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
 // assemble makes the servers of the chain and opens the entrance.
@@ -124,7 +125,7 @@ func (b *builder) customResources(next genericapiserver.DelegationTarget) (*apie
 	c := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
-			CRDRESTOptionsGetter: b.desk.Storages(b.server.store.Share(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker))),
+			CRDRESTOptionsGetter: store.Wrap(b.server.store.Share(apiextensionsoptions.NewCRDRESTOptionsGetter(etcd, g.ResourceTransformers, g.StorageObjectCountTracker)), b.desk.Storage),
 			MasterCount:          1,
 			AuthResolverWrapper:  b.authResolver(),
 			ServiceResolver:      b.resolver,

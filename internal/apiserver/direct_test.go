@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -83,7 +84,12 @@ func TestDirectFeedsAnInformer(t *testing.T) {
 		if name == "second" {
 			must[*corev1.Pod](t)(c.CoreV1().Pods("default").Create(t.Context(), pod(name), metav1.CreateOptions{}))
 		}
-		p := <-seen
+		var p *corev1.Pod
+		select {
+		case p = <-seen:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s was not told of in 10 s", name)
+		}
 		if p.Name != name || p.ManagedFields != nil {
 			t.Fatalf("%s with %v, want %s", p.Name, p.ManagedFields, name)
 		}

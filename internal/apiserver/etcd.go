@@ -50,7 +50,7 @@ func (b *builder) openEtcd() error {
 	if err := b.etcd.ApplyWithStorageFactoryTo(factory, b.generic); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
-	b.generic.RESTOptionsGetter = b.desk.Storages(b.server.store.Share(b.generic.RESTOptionsGetter))
+	b.generic.RESTOptionsGetter = store.Wrap(b.server.store.Share(b.generic.RESTOptionsGetter), b.desk.Storage)
 	return b.checkKeys(factory)
 }
 
@@ -88,7 +88,7 @@ func (b *builder) delegate(codec runtime.Codec, versioner runtime.GroupVersioner
 	if err := etcd.ApplyTo(&g); err != nil {
 		return g, etcd, fmt.Errorf("storage: %w", err)
 	}
-	g.RESTOptionsGetter = b.desk.Storages(b.server.store.Share(g.RESTOptionsGetter))
+	g.RESTOptionsGetter = store.Wrap(b.server.store.Share(g.RESTOptionsGetter), b.desk.Storage)
 	return g, etcd, nil
 }
 

@@ -93,15 +93,23 @@ func (s *Store) Ping(ctx context.Context) error {
 // Share makes the storages of a getter use one in-process client when etcd is embedded. Watchers share watches in any case.
 func (s *Store) Share(g generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	if s.embedded == nil {
-		return fanning{g}
+		return Wrap(g, func(s storage.Interface) storage.Interface { return fanout.Over(s, s) })
 	}
 	return sharing{g, s.shared}
 }
 
-type fanning struct{ generic.RESTOptionsGetter }
+// Wrap has every storage of a getter wrapped once it is made.
+func Wrap(g generic.RESTOptionsGetter, wrap func(storage.Interface) storage.Interface) generic.RESTOptionsGetter {
+	return wrapping{g, wrap}
+}
 
-// GetRESTOptions wraps how the storage is made.
-func (g fanning) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+type wrapping struct {
+	generic.RESTOptionsGetter
+	wrap func(storage.Interface) storage.Interface
+}
+
+// GetRESTOptions wraps what the storage is made into.
+func (g wrapping) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
 	if inner := o.Decorator; inner != nil {
 		o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
@@ -110,7 +118,7 @@ func (g fanning) GetRESTOptions(r schema.GroupResource, example runtime.Object) 
 			if err != nil {
 				return s, destroy, err
 			}
-			return fanout.Over(s, s), destroy, nil
+			return g.wrap(s), destroy, nil
 		}
 	}
 	return o, err

@@ -7,39 +7,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Storages makes the storages of a getter tell what they write.
-func (d *Desk) Storages(g generic.RESTOptionsGetter) generic.RESTOptionsGetter { return getter{g, d} }
-
-type getter struct {
-	generic.RESTOptionsGetter
-	desk *Desk
-}
-
-// GetRESTOptions wraps how a storage is made.
-func (g getter) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
-	if inner := o.Decorator; inner != nil {
-		o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
-			attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-			s, destroy, err := inner(c, prefix, key, newFunc, newList, attrs, triggers, indexers)
-			if err != nil {
-				return s, destroy, err
-			}
-			return &keeper{s, g.desk}, destroy, nil
-		}
-	}
-	return o, err
-}
+// Storage makes a storage tell what it writes.
+func (d *Desk) Storage(s storage.Interface) storage.Interface { return &keeper{s, d} }
 
 type keeper struct {
 	storage.Interface
