@@ -43,8 +43,11 @@ type Ask struct {
 	Pod    *v1.Pod
 	Volume *v1.Volume
 	Dir    string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
-	Node   NodeView
-	Say    func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
+	// Meta is where the type keeps what it has to know after a restart: <root>/pods/<uid>/plugins/<Dir()>/<name>. It
+	// goes with the volume. Empty keeps nothing.
+	Meta string
+	Node NodeView
+	Say  func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
 }
 
 // NodeView is what a Pod may learn about its node, and which bounds volumes have.

@@ -92,7 +92,10 @@ func create(path string, f volume.File) error {
 	return os.Chmod(path, fs.FileMode(f.Mode)&fs.ModePerm) // past the umask
 }
 
-// same compares names, contents and permissions. Group bits may have been added by fsGroup.
+// shared is what fsGroup adds to the files of a read-only volume.
+const shared fs.FileMode = 0o440
+
+// same compares names, contents and permissions, which fsGroup may have added to.
 func same(dir string, p volume.Payload) bool {
 	n := 0
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -105,7 +108,8 @@ func same(dir string, p volume.Payload) bool {
 		}
 		want, ok := p[name]
 		info, err := e.Info()
-		if err != nil || !ok || info.Mode().Perm()&^0o060 != fs.FileMode(want.Mode).Perm()&^0o060 {
+		mode := fs.FileMode(want.Mode).Perm()
+		if err != nil || !ok || info.Mode().Perm() != mode && info.Mode().Perm() != mode|shared {
 			return errors.Join(err, fs.ErrExist)
 		}
 		have, err := os.ReadFile(path)

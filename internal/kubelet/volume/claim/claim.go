@@ -6,8 +6,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +14,6 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/own"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/tidy"
 )
 
@@ -62,7 +59,7 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 		return m, hostpath.Check(m.Path, pv.Spec.HostPath.Type)
 	case pv.Spec.Local != nil:
 		m.Path = pv.Spec.Local.Path
-		return m, local(a, m)
+		return m, local(a, m, pv.Name)
 	case pv.Spec.NFS != nil:
 		n := pv.Spec.NFS
 		m.Path = a.Dir
@@ -70,24 +67,6 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 		return m, nfs.Mount(t.Mounts, a.Dir, nfs.Export{Server: n.Server, Path: n.Path, ReadOnly: m.ReadOnly, Options: pv.Spec.MountOptions})
 	}
 	return volume.Mounted{}, fmt.Errorf("volume %s of claim %s/%s: %w", pv.Name, a.Pod.Namespace, name, volume.UnservedSource(&pv.Spec.PersistentVolumeSource))
-}
-
-// local checks a path of this node, and gives a directory to the Pod's group.
-func local(a volume.Ask, m volume.Mounted) error {
-	info, err := os.Stat(m.Path)
-	switch {
-	case err != nil:
-		return err
-	case m.Device && (info.Mode()&fs.ModeDevice == 0 || info.Mode()&fs.ModeCharDevice != 0):
-		return fmt.Errorf("path %s of a volume of mode Block is not a block device", m.Path)
-	case m.Device:
-		return nil
-	case !info.IsDir():
-		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted and mounted by this node, mount it on a directory or use mode Block", m.Path)
-	case m.ReadOnly:
-		return nil
-	}
-	return own.Volume(a, m.Path, false)
 }
 
 // uses compares how containers use the volume with its mode.

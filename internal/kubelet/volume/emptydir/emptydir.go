@@ -6,6 +6,8 @@ package emptydir
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,6 +38,10 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	if e == nil {
 		e = &v1.EmptyDirVolumeSource{}
 	}
+	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir}
+	if done, err := t.ready(a, e.Medium); err != nil || done {
+		return out, err
+	}
 	var err error
 	switch {
 	case e.Medium == v1.StorageMediumDefault, e.Medium == v1.StorageMediumMemory:
@@ -51,10 +57,39 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	if err != nil {
 		return volume.Mounted{}, err
 	}
-	if err := own.Volume(a, a.Dir, false); err != nil {
+	// The volume is new: fsGroupChangePolicy has no say.
+	if err := own.Apply(a.Dir, own.Group(a.Pod), false); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir}, nil
+	return out, markReady(a)
+}
+
+// readyFile, in the volume's Meta, tells that the volume was set up: from then on groups and modes are the Pod's.
+const readyFile = "ready"
+
+// ready tells whether an earlier kubelet has set the volume up, and it is still there.
+func (t Type) ready(a volume.Ask, medium v1.StorageMedium) (bool, error) {
+	if a.Meta == "" {
+		return false, nil
+	}
+	if _, err := os.Stat(filepath.Join(a.Meta, readyFile)); err != nil {
+		return false, nil
+	}
+	if medium != v1.StorageMediumDefault {
+		return t.Mounts.IsMountPoint(a.Dir)
+	}
+	_, err := os.Stat(a.Dir)
+	return err == nil, nil
+}
+
+func markReady(a volume.Ask) error {
+	if a.Meta == "" {
+		return nil
+	}
+	if err := os.MkdirAll(a.Meta, 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(a.Meta, readyFile), nil, 0o600)
 }
 
 // TearDown removes the directory with all it holds.

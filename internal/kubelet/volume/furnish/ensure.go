@@ -91,7 +91,10 @@ func (f *Furnisher) bringAll(ctx context.Context, pod *v1.Pod, s *state, due fun
 		case volume.TearDown:
 			delete(s.ready, step.Name)
 			dir := f.dir(pod, step.Plugin, step.Name)
-			err = f.watched(s.ref, "tear down of volume "+step.Name, dir, func() error { return f.tearDown(ctx, dir, step.Plugin) })
+			err = f.watched(s.ref, "tear down of volume "+step.Name, dir, func() error {
+				meta := filepath.Join(f.podDir(pod.UID), metaDir, step.Plugin, step.Name)
+				return errors.Join(f.tearDown(ctx, dir, step.Plugin), os.RemoveAll(meta))
+			})
 		case volume.SetUp:
 			if t := f.typeOf(step.Volume); t == nil || due(t, s, step.Name) {
 				err = f.setUp(ctx, pod, step.Volume, s)
@@ -129,6 +132,7 @@ func (f *Furnisher) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *sta
 	var m volume.Mounted
 	ask := volume.Ask{
 		Pod: pod, Volume: v, Dir: f.dir(pod, t.Dir(), v.Name), Node: f.d.Node(pod),
+		Meta: filepath.Join(f.podDir(pod.UID), metaDir, t.Dir(), v.Name),
 		Say: func(why, message string) {
 			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
 		},

@@ -21,6 +21,7 @@ import (
 const (
 	podsDir     = "pods"
 	volumesDir  = "volumes"
+	metaDir     = "plugins"
 	subpathsDir = "volume-subpaths"
 )
 

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
@@ -35,7 +36,7 @@ func Group(pod *v1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// Volume gives a volume to the Pod's fsGroup, unless the policy OnRootMismatch finds that its top is the group's already.
+// Volume gives a volume that outlives the Pod to the Pod's fsGroup, unless the policy OnRootMismatch finds that its top is the group's already.
 // https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods
 func Volume(a volume.Ask, dir string, readOnly bool) error {
 	group := Group(a.Pod)
@@ -89,7 +90,8 @@ func fits(dir string, group int64, readOnly bool) bool {
 }
 
 // Apply gives dir and all below it to the group: files become readable and, unless readOnly, writable for it; directories also passable, and new files in them inherit the
-// group. Symbolic links change hands but not their targets. A nil group changes nothing. A file that vanishes meanwhile is no error.
+// group. Symbolic links change hands but not their targets. A nil group changes nothing. A file that vanishes meanwhile is no error; one whose group or mode cannot be
+// changed is told in the log and stays as it is, as upstream has it.
 func Apply(dir string, group *int64, readOnly bool) error {
 	if group == nil {
 		return nil
@@ -102,34 +104,33 @@ func apply(dir string, group int64, readOnly bool, files *atomic.Int64) error {
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && path != dir {
 			files.Add(1)
-			err = one(path, int(group), readOnly)
+			one(path, int(group), readOnly)
 		}
 		if errors.Is(err, fs.ErrNotExist) && path != dir {
 			return nil
 		}
 		return err
 	})
-	if err == nil {
-		err = one(dir, int(group), readOnly)
-	}
 	if err != nil {
 		return fmt.Errorf("fsGroup %d: %w", group, err)
 	}
+	one(dir, int(group), readOnly)
 	return nil
 }
 
-func one(path string, group int, readOnly bool) error {
+// one gives one file to the group.
+func one(path string, group int, readOnly bool) {
 	info, err := os.Lstat(path)
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.Lchown(path, -1, group)
 	}
-	if err := os.Lchown(path, -1, group); err != nil {
-		return err
+	if info != nil && info.Mode()&fs.ModeSymlink == 0 {
+		mode := info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) | added(readOnly, info.IsDir())
+		err = errors.Join(err, chmod(path, mode))
 	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		klog.Background().Error(err, "A file is not given to the Pod's fsGroup", "path", path, "fsGroup", group)
 	}
-	return chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)|added(readOnly, info.IsDir()))
 }
 
 // chmod does not follow a link that somebody put there meanwhile, where the kernel can do that (6.6).

@@ -205,7 +205,7 @@ func TestModesAndGroup(t *testing.T) {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &user}
 	check("one user", map[string]string{"a": "-rwxr-xr-x 0 0", "token": "-rw------- 1000 0"})
 	p.Spec.SecurityContext.FSGroup = &group
-	check("group", map[string]string{".": "dgtrwxrwxrwx 0 2345", "a": "-rwxrwxr-x 0 2345", "z": "-rw-rw---- 0 2345", "token": "-rw-rw---- 1000 2345"})
+	check("group", map[string]string{".": "dgtrwxrwxrwx 0 2345", "a": "-rwxr-xr-x 0 2345", "z": "-r--r----- 0 2345", "token": "-rw-r----- 1000 2345"})
 }
 
 func itoa(n uint32) string {
