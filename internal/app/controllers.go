@@ -24,6 +24,7 @@ import (
 	certificates "github.com/gantry-project/gantry/internal/apiserver/auth/signing"
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/loop"
+	"github.com/gantry-project/gantry/internal/control/taintevict"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pki"
 )
@@ -81,8 +82,12 @@ func (o controllersOptions) podInformer(client kubernetes.Interface, resync time
 	return loop.Joint(cache.NewSharedIndexInformer(o.pods, &corev1.Pod{}, resync, indexers))
 }
 
-// unmanaged leaves out who manages which field: no controller asks, and a write without it changes nothing about it.
+// unmanaged leaves out who manages which field: no controller asks but taintevict of nodes whose taints do not tell their time, and a write
+// without it changes nothing about it.
 func unmanaged(obj any) (any, error) {
+	if n, ok := obj.(*corev1.Node); ok && taintevict.Undated(n) {
+		return obj, nil
+	}
 	if m, err := meta.Accessor(obj); err == nil && m.GetManagedFields() != nil {
 		m.SetManagedFields(nil)
 	}

@@ -27,6 +27,9 @@ func Left(r *certificatesv1.CertificateSigningRequest, now time.Time) time.Durat
 		if c.Type == certificatesv1.CertificateApproved && len(r.Status.Certificate) == 0 {
 			continue // a signer may still come
 		}
+		if c.LastUpdateTime.IsZero() {
+			continue // as upstream: an answer without a time is no older than any
+		}
 		if at := c.LastUpdateTime.Add(answered); !done || at.Before(until) {
 			until, done = at, true
 		}

@@ -29,6 +29,7 @@ func TestLeft(t *testing.T) {
 		{"approved, no signer yet", []certificatesv1.CertificateSigningRequestCondition{was("Approved", 2*time.Hour)}, nil, 21 * time.Hour},
 		{"denied", []certificatesv1.CertificateSigningRequestCondition{was("Denied", 20*time.Minute)}, nil, 40 * time.Minute},
 		{"denied long ago", []certificatesv1.CertificateSigningRequestCondition{was("Denied", 2*time.Hour)}, nil, 0},
+		{"denied, nobody tells when", []certificatesv1.CertificateSigningRequestCondition{{Type: "Denied", Status: "True"}}, nil, 21 * time.Hour},
 		{"failed", []certificatesv1.CertificateSigningRequestCondition{was("Approved", 2*time.Hour), was("Failed", 50*time.Minute)}, nil, 10 * time.Minute},
 		{"issued", []certificatesv1.CertificateSigningRequestCondition{was("Approved", 30*time.Minute)}, certificate(t, now.Add(24*time.Hour)), 30 * time.Minute},
 		{"issued, ends soon", []certificatesv1.CertificateSigningRequestCondition{was("Approved", 30*time.Minute)}, certificate(t, now.Add(time.Minute)), time.Minute},

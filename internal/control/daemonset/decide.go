@@ -348,7 +348,11 @@ func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	if c == nil || in.Set.Spec.MinReadySeconds == 0 {
 		return 0
 	}
-	return time.Duration(in.Set.Spec.MinReadySeconds)*time.Second - in.Now.Sub(c.LastTransitionTime.Time)
+	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
+	if c.LastTransitionTime.IsZero() {
+		return wait // as upstream: while nobody tells since when it is ready it is not available
+	}
+	return wait - in.Now.Sub(c.LastTransitionTime.Time)
 }
 
 // pauseKey names the tries of a set on a node.

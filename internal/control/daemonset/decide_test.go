@@ -124,3 +124,18 @@ func TestPodIsForItsNodeOnly(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the Pod is not available, as upstream has it.
+func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
+	for _, seconds := range []int32{0, 10} {
+		in := In{Set: set("0", "1"), Now: t0}
+		in.Set.Spec.MinReadySeconds = seconds
+		p := pod("a", "n1", "new")
+		for i := range p.Status.Conditions {
+			p.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+		if available := in.available(p); available != (seconds == 0) {
+			t.Errorf("minReadySeconds %d: available %v", seconds, available)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -39,8 +40,8 @@ type Cause struct {
 }
 
 // Judge compares the taints of a Pod's devices with the tolerations of the claims it got them by. A taint that is not tolerated asks to leave when it was added; one
-// that is tolerated for a time that long after. now stands in for a taint without a time. An empty effect of a toleration matches all effects, as the API documents.
-func Judge(p *corev1.Pod, k Known, now time.Time) Verdict {
+// that is tolerated for a time that long after. One that does not tell its time counts from when the object that has it was made, which no look changes. An empty effect of a toleration matches all effects, as the API documents.
+func Judge(p *corev1.Pod, k Known) Verdict {
 	var v Verdict
 	if p.Spec.NodeName == "" || pod.IsTerminal(p) {
 		return v
@@ -51,7 +52,7 @@ func Judge(p *corev1.Pod, k Known, now time.Time) Verdict {
 			continue
 		}
 		for i := range c.Status.Allocation.Devices.Results {
-			v.add(&c.Status.Allocation.Devices.Results[i], k, now)
+			v.add(&c.Status.Allocation.Devices.Results[i], k)
 		}
 	}
 	slices.SortFunc(v.Because, func(a, b Cause) int {
@@ -69,9 +70,9 @@ func order(c Cause) int {
 }
 
 // add takes in the taints of one device.
-func (v *Verdict) add(r *resourceapi.DeviceRequestAllocationResult, k Known, now time.Time) {
-	consider := func(t *resourceapi.DeviceTaint, c Cause) {
-		at, leaves := leaveAt(r.Tolerations, t, now)
+func (v *Verdict) add(r *resourceapi.DeviceRequestAllocationResult, k Known) {
+	consider := func(t *resourceapi.DeviceTaint, made metav1.Time, c Cause) {
+		at, leaves := leaveAt(r.Tolerations, t, made.Time)
 		if !leaves {
 			return
 		}
@@ -82,12 +83,12 @@ func (v *Verdict) add(r *resourceapi.DeviceRequestAllocationResult, k Known, now
 	}
 	if s, d := device(k.Slices(Pool{r.Driver, r.Pool}), r.Device); d != nil {
 		for i := range d.Taints {
-			consider(&d.Taints[i], Cause{Where: fmt.Sprintf("ResourceSlice %s %s/%s/%s taint #%d", s.Name, r.Driver, r.Pool, r.Device, i)})
+			consider(&d.Taints[i], s.CreationTimestamp, Cause{Where: fmt.Sprintf("ResourceSlice %s %s/%s/%s taint #%d", s.Name, r.Driver, r.Pool, r.Device, i)})
 		}
 	}
 	for _, rule := range k.Rules {
 		if Selects(rule, r.Driver, r.Pool, r.Device) {
-			consider(&rule.Spec.Taint, Cause{Rule: rule.UID, Where: "DeviceTaintRule " + rule.Name})
+			consider(&rule.Spec.Taint, rule.CreationTimestamp, Cause{Rule: rule.UID, Where: "DeviceTaintRule " + rule.Name})
 		}
 	}
 }
@@ -96,11 +97,11 @@ func (v *Verdict) add(r *resourceapi.DeviceRequestAllocationResult, k Known, now
 const longest = int64(math.MaxInt64 / time.Second)
 
 // leaveAt is when one taint drives a device's users out: never when a toleration without time limit covers it, else the shortest limit counts.
-func leaveAt(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint, now time.Time) (time.Time, bool) {
+func leaveAt(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint, made time.Time) (time.Time, bool) {
 	if t.Effect != resourceapi.DeviceTaintEffectNoExecute {
 		return time.Time{}, false
 	}
-	since := now
+	since := made
 	if t.TimeAdded != nil {
 		since = t.TimeAdded.Time
 	}

@@ -50,7 +50,7 @@ func (w *world) tolerate(t ...resourceapi.DeviceToleration) {
 	w.claim.Status.Allocation.Devices.Results[0].Tolerations = t
 }
 
-func (w *world) judge(now time.Time) Verdict {
+func (w *world) judge() Verdict {
 	return Judge(w.pod, Known{Rules: w.rules,
 		Slices: func(p Pool) []*resourceapi.ResourceSlice {
 			if p != (Pool{"d", "node-1"}) {
@@ -63,7 +63,7 @@ func (w *world) judge(now time.Time) Verdict {
 				return nil
 			}
 			return w.claim
-		}}, now)
+		}})
 }
 
 func TestJudge(t *testing.T) {
@@ -103,7 +103,20 @@ func TestJudge(t *testing.T) {
 		"tolerated for a time":     {func(w *world) { bySlice(w); w.tolerate(exists(new(int64(300)))) }, true, t0.Add(300 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"the shortest time counts": {func(w *world) { bySlice(w); w.tolerate(exists(new(int64(300))), exists(new(int64(5)))) }, true, t0.Add(5 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"longer than a duration":   {func(w *world) { bySlice(w); w.tolerate(exists(new(int64(math.MaxInt64)))) }, true, t0.Add(math.MaxInt64 / time.Second * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
-		"less than no time":        {func(w *world) { bySlice(w); w.tolerate(exists(new(int64(-5)))) }, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"tolerated for a time, without timeAdded": {func(w *world) {
+			undated := taint(execute)
+			undated.TimeAdded = nil
+			w.slices = []*resourceapi.ResourceSlice{slice("s", 1, undated)}
+			w.slices[0].CreationTimestamp = metav1.NewTime(t0.Add(7 * time.Second))
+			w.tolerate(exists(new(int64(5))))
+		}, true, t0.Add(12 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"by a rule without timeAdded": {func(w *world) {
+			r := rule("all", execute, &resourceapi.DeviceTaintSelector{})
+			r.CreationTimestamp, r.Spec.Taint.TimeAdded = metav1.NewTime(t0.Add(7*time.Second)), nil
+			w.rules = append(w.rules, r)
+			w.tolerate(exists(new(int64(5))))
+		}, true, t0.Add(12 * time.Second), "DeviceTaintRule all"},
+		"less than no time": {func(w *world) { bySlice(w); w.tolerate(exists(new(int64(-5)))) }, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"a toleration of every effect": {set: func(w *world) {
 			bySlice(w)
 			w.tolerate(resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists})
@@ -130,7 +143,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			c.set(w)
-			v := w.judge(t0.Add(time.Minute))
+			v := w.judge()
 			got := ""
 			for i, b := range v.Because {
 				if i > 0 {

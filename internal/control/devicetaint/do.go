@@ -245,7 +245,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return 0, err
 	}
 	now := time.Now()
-	v := Judge(p, k, now)
+	v := Judge(p, k)
 	if !v.Leave {
 		if c.forget(p.UID) {
 			c.deps.Recorder.Event(p, corev1.EventTypeNormal, "DeviceTaintManagerEviction", "Cancelling deletion")

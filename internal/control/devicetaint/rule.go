@@ -45,7 +45,7 @@ func (c *controller) syncRule(ctx context.Context, name string) (time.Duration, 
 			return ruleStatusPeriod - max(since, 0), nil
 		}
 	}
-	n, err := c.reckon(rule, now.Time)
+	n, err := c.reckon(rule)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (c *controller) syncRule(ctx context.Context, name string) (time.Duration, 
 }
 
 // reckon counts what a rule does. One without effect is counted as if it sent Pods away.
-func (c *controller) reckon(rule *resourceapi.DeviceTaintRule, now time.Time) (Count, error) {
+func (c *controller) reckon(rule *resourceapi.DeviceTaintRule) (Count, error) {
 	k, err := c.known()
 	if err != nil {
 		return Count{}, err
@@ -91,7 +91,7 @@ func (c *controller) reckon(rule *resourceapi.DeviceTaintRule, now time.Time) (C
 			if err != nil || p.DeletionTimestamp != nil || pods[p.UID] {
 				continue
 			}
-			if slices.ContainsFunc(Judge(p, k, now).Because, func(b Cause) bool { return b.Rule == rule.UID }) {
+			if slices.ContainsFunc(Judge(p, k).Because, func(b Cause) bool { return b.Rule == rule.UID }) {
 				pods[p.UID], namespaces[ns] = true, true
 			}
 		}

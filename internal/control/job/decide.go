@@ -249,16 +249,38 @@ func askedToEnd(p *corev1.Pod) time.Time {
 	return at
 }
 
-// endOf is when the last container of a Pod ended.
+// endOf is when a Pod ended, by the first that tells it (upstream's order): all its containers, its Ready condition, its deletion; else when it
+// was made.
 func endOf(p *corev1.Pod) time.Time {
-	var end time.Time
-	for _, c := range p.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil {
-			end = later(end, t.FinishedAt.Time)
+	if end := containersEnd(p); !end.IsZero() {
+		return end
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
 		}
 	}
-	if end.IsZero() && p.DeletionTimestamp != nil {
-		end = p.DeletionTimestamp.Time
+	if p.DeletionTimestamp != nil {
+		return askedToEnd(p)
+	}
+	return p.CreationTimestamp.Time
+}
+
+// containersEnd is when the last of a Pod's containers ended, sidecars among them; zero while one of them does not tell.
+func containersEnd(p *corev1.Pod) time.Time {
+	var end time.Time
+	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if init := slices.IndexFunc(p.Spec.InitContainers, func(k corev1.Container) bool { return k.Name == c.Name }); init >= 0 &&
+				(p.Spec.InitContainers[init].RestartPolicy == nil || *p.Spec.InitContainers[init].RestartPolicy != corev1.ContainerRestartPolicyAlways) {
+				continue
+			}
+			if c.State.Terminated == nil || c.State.Terminated.FinishedAt.IsZero() {
+				return time.Time{}
+			}
+			end = later(end, c.State.Terminated.FinishedAt.Time)
+		}
 	}
 	return end
 }

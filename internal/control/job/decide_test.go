@@ -276,3 +276,37 @@ func TestEveryEndCountsOnce(t *testing.T) {
 		}
 	})
 }
+
+// A Pod's end is told by the first of its containers, its Ready condition, its deletion and its creation (upstream's order), so that a failure
+// whose containers tell no time still has its back-off.
+func TestWhenAPodEnded(t *testing.T) {
+	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(s int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(s) * time.Second)) }
+	ended := func(name string, s int) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(s)}}}
+	}
+	untold := corev1.ContainerStatus{Name: "b", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}
+	always, deletion, grace := corev1.ContainerRestartPolicyAlways, at(60), int64(30)
+	unready := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(20)}}
+	for name, c := range map[string]struct {
+		status  corev1.PodStatus
+		deleted bool
+		want    int
+	}{
+		"by its last container":              {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), ended("b", 7)}, Conditions: unready}, true, 9},
+		"by its sidecar":                     {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9)}, InitContainerStatuses: []corev1.ContainerStatus{ended("side", 12), ended("init", 50)}}, true, 12},
+		"a container does not tell":          {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), untold}, Conditions: unready}, true, 20},
+		"by its condition":                   {corev1.PodStatus{Conditions: unready}, true, 20},
+		"by its deletion":                    {corev1.PodStatus{}, true, 30},
+		"nothing tells but when it was made": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{untold}}, false, 1},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1)}, Status: c.status,
+			Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}}}
+		if c.deleted {
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &deletion, &grace
+		}
+		if got := endOf(p); !got.Equal(at(c.want).Time) {
+			t.Errorf("%s: %v, not %v", name, got, at(c.want))
+		}
+	}
+}

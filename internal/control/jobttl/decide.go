@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Left returns how long a finished Job may still live; false when it may live for ever, or is not finished.
+// Left returns how long a finished Job may still live; false when it may live for ever, or is not finished, or does not tell since when.
 func Left(j *batchv1.Job, now time.Time) (time.Duration, bool) {
 	ttl := j.Spec.TTLSecondsAfterFinished
 	if ttl == nil || j.DeletionTimestamp != nil {
@@ -15,6 +15,9 @@ func Left(j *batchv1.Job, now time.Time) (time.Duration, bool) {
 	}
 	for _, c := range j.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			if c.LastTransitionTime.IsZero() {
+				return 0, false // as upstream: nobody knows when its time began
+			}
 			return max(0, c.LastTransitionTime.Add(time.Duration(*ttl)*time.Second).Sub(now)), true
 		}
 	}

@@ -19,10 +19,11 @@ func TestLeft(t *testing.T) {
 		left time.Duration
 		ends bool
 	}{
-		"no limit":     {nil, done, t0, 0, false},
-		"not finished": {&ttl, nil, t0, 0, false},
-		"half-way":     {&ttl, done, t0.Add(30 * time.Second), 30 * time.Second, true},
-		"over":         {&ttl, done, t0.Add(time.Hour), 0, true},
+		"no limit":                    {nil, done, t0, 0, false},
+		"not finished":                {&ttl, nil, t0, 0, false},
+		"half-way":                    {&ttl, done, t0.Add(30 * time.Second), 30 * time.Second, true},
+		"finished, nobody tells when": {&ttl, []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}, t0, 0, false},
+		"over":                        {&ttl, done, t0.Add(time.Hour), 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			left, ends := Left(&batchv1.Job{Spec: batchv1.JobSpec{TTLSecondsAfterFinished: c.ttl}, Status: batchv1.JobStatus{Conditions: c.cond}}, c.at)

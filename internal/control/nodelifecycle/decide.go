@@ -20,12 +20,23 @@ type Heard struct {
 	Posted bool   // it has posted a status at all
 }
 
-// Listen returns the updated record: a lease or status that changed is a sign of life now.
-func Listen(h Heard, beat string, posted bool, now time.Time) Heard {
-	if h.At.IsZero() || h.Beat != beat {
-		return Heard{At: now, Beat: beat, Posted: posted}
+// Sign is what a node shows of itself.
+type Sign struct {
+	Beat   string    // changes with each sign of life; empty: it never gave one
+	Posted bool      // it has posted a status at all
+	Made   time.Time // when its Node was created
+}
+
+// Listen returns the updated record: a lease or status that changed is a sign of life now. A node that never gave one counts from when it was
+// made, also for controllers that began later.
+func Listen(h Heard, s Sign, now time.Time) Heard {
+	if h.At.IsZero() && s.Beat == "" && !s.Posted && !s.Made.IsZero() && s.Made.Before(now) {
+		return Heard{At: s.Made}
 	}
-	h.Posted = posted
+	if h.At.IsZero() || h.Beat != s.Beat {
+		return Heard{At: now, Beat: s.Beat, Posted: s.Posted}
+	}
+	h.Posted = s.Posted
 	return h
 }
 

@@ -13,15 +13,15 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // row: CTL-15
 func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
-	h := Listen(Heard{}, "beat-1", true, t0)
-	h = Listen(h, "beat-1", true, t0.Add(30*time.Second)) // the same beat again is no sign of life
+	h := Listen(Heard{}, Sign{Beat: "beat-1", Posted: true}, t0)
+	h = Listen(h, Sign{Beat: "beat-1", Posted: true}, t0.Add(30*time.Second)) // the same beat again is no sign of life
 	if silent, again := Silent(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
 		t.Fatal(silent, again)
 	}
 	if silent, _ := Silent(h, t0.Add(Grace)); !silent {
 		t.Fatal("silent for the whole grace period and not noticed")
 	}
-	h = Listen(h, "beat-2", true, t0.Add(49*time.Second))
+	h = Listen(h, Sign{Beat: "beat-2", Posted: true}, t0.Add(49*time.Second))
 	if silent, _ := Silent(h, t0.Add(Grace)); silent {
 		t.Fatal("a new beat is a sign of life")
 	}
@@ -171,7 +171,7 @@ func TestAFlapIsNotSeen(t *testing.T) {
 		away time.Duration
 		lost bool
 	}{{5 * time.Second, false}, {30 * time.Second, false}, {Grace + beat, true}} {
-		h, lost := Listen(Heard{}, "1", true, t0), false
+		h, lost := Listen(Heard{}, Sign{Beat: "1", Posted: true}, t0), false
 		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
 			silent, _ := Silent(h, t0.Add(at))
 			lost = lost || silent
@@ -187,6 +187,32 @@ func TestAFlapIsNotSeen(t *testing.T) {
 		taints, _ := Taints(n, metav1.NewTime(t0), true)
 		if n.Status.Conditions[0].Status != corev1.ConditionUnknown || len(taints) != 2 {
 			t.Errorf("a lost node: %+v %+v", n.Status.Conditions, taints)
+		}
+	}
+}
+
+// A node that never reported has its minute from when it was made, not from when the controllers began.
+func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
+	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		beat   string
+		posted bool
+		made   time.Time
+		silent bool
+	}{
+		{"made long ago", "", false, t0.Add(-time.Hour), true},
+		{"made half a minute ago", "", false, t0.Add(-30 * time.Second), false},
+		{"made by a clock ahead of ours", "", false, t0.Add(time.Hour), false},
+		{"made long ago, with a lease", "lease", false, t0.Add(-time.Hour), false},
+		{"made long ago, with a status", "beat", true, t0.Add(-time.Hour), false},
+	} {
+		h := Listen(Heard{}, Sign{c.beat, c.posted, c.made}, t0)
+		if silent, _ := Silent(h, t0); silent != c.silent {
+			t.Errorf("%s: silent %v", c.name, silent)
+		}
+		if again := Listen(h, Sign{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.At != h.At {
+			t.Errorf("%s: the next look counts from %v, not %v", c.name, again.At, h.At)
 		}
 	}
 }

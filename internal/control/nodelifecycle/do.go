@@ -147,7 +147,7 @@ func (c *controller) listen(n *corev1.Node) (bool, time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := Listen(c.heard[n.Name], beat, posted, time.Now())
+	h := Listen(c.heard[n.Name], Sign{beat, posted, n.CreationTimestamp.Time}, time.Now())
 	c.heard[n.Name] = h
 	return Silent(h, time.Now())
 }

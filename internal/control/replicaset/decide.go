@@ -159,7 +159,11 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 			continue
 		}
 		s.ReadyReplicas++
-		if left := minReady - in.Now.Sub(c.LastTransitionTime.Time); minReady == 0 || left <= 0 {
+		left := minReady
+		if !c.LastTransitionTime.IsZero() { // as upstream: while nobody tells since when it is ready it is not available
+			left -= in.Now.Sub(c.LastTransitionTime.Time)
+		}
+		if minReady == 0 || left <= 0 {
 			s.AvailableReplicas++
 		} else if again == 0 || left < again {
 			again = left

@@ -139,3 +139,17 @@ func TestPlanAlwaysReachesTheWantedNumber(t *testing.T) {
 		}
 	})
 }
+
+// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the Pod is not available, as upstream has it.
+func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
+	for _, seconds := range []int32{0, 10} {
+		rs := set(1)
+		rs.Spec.MinReadySeconds = seconds
+		p := pod("a")
+		p.Status.Conditions[0].LastTransitionTime = metav1.Time{}
+		s, _ := Status(In{Set: rs, Now: t0, Pods: []*corev1.Pod{p}}, nil)
+		if available := s.AvailableReplicas == 1; available != (seconds == 0) {
+			t.Errorf("minReadySeconds %d: available %v", seconds, available)
+		}
+	}
+}

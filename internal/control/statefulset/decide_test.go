@@ -218,3 +218,18 @@ func TestRetention(t *testing.T) {
 		}
 	}
 }
+
+// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the Pod is not available, as upstream has it.
+func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
+	for _, seconds := range []int32{0, 10} {
+		in := In{Set: set(1), Now: t0}
+		in.Set.Spec.MinReadySeconds = seconds
+		p := pod(0, "r")
+		for i := range p.Status.Conditions {
+			p.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+		if available := in.available(p); available != (seconds == 0) {
+			t.Errorf("minReadySeconds %d: available %v", seconds, available)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package taintevict
 
 import (
+	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,17 +16,95 @@ type Verdict struct {
 	Taint corev1.Taint // the one that asks first
 }
 
+// taintID names a taint of a node: there is one of a key and an effect, and another value keeps its place.
+type taintID struct {
+	key    string
+	effect corev1.TaintEffect
+}
+
+// Seen is when each NoExecute taint of one node that does not tell its time was first seen.
+type Seen map[taintID]time.Time
+
+// undated tells whether a taint drives Pods out and does not tell since when, as those of `kubectl taint`.
+func undated(t corev1.Taint) bool {
+	return t.Effect == corev1.TaintEffectNoExecute && t.TimeAdded == nil
+}
+
+// Undated tells whether a node has a NoExecute taint without timeAdded; Note then wants the node's managedFields too.
+func Undated(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, undated) }
+
+// Note returns what is known of a node's taints at now: what was known of those that are still there, and new ones from now on. Where
+// managedFields tell that the taints have stood unchanged for longer, as after a restart of the controllers, that counts.
+func Note(n *corev1.Node, known Seen, now time.Time) Seen {
+	out := Seen{}
+	written := taintsWritten(n)
+	for _, t := range n.Spec.Taints {
+		if !undated(t) {
+			continue
+		}
+		at, ok := known[taintID{t.Key, t.Effect}]
+		if !ok {
+			at = now
+		}
+		if !written.IsZero() && written.Before(at) {
+			at = written
+		}
+		out[taintID{t.Key, t.Effect}] = at
+	}
+	return out
+}
+
+// taintsWritten is since when the node's list of taints is known to stand as it does: a manager that owns the list wrote it then, and nobody
+// has changed it since, who would own it now. Zero when nobody tells.
+func taintsWritten(n *corev1.Node) time.Time {
+	var at time.Time
+	for i := range n.ManagedFields {
+		e := &n.ManagedFields[i]
+		if e.Time == nil || e.FieldsV1 == nil || e.Subresource != "" || !ownsTaints(e.FieldsV1.Raw) {
+			continue
+		}
+		if at.IsZero() || e.Time.Time.Before(at) {
+			at = e.Time.Time
+		}
+	}
+	return at
+}
+
+func ownsTaints(fields []byte) bool {
+	var f struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	return json.Unmarshal(fields, &f) == nil && f.Spec["f:taints"] != nil
+}
+
+// boundAt is since when a Pod is on its node, as far as its object tells: never before it was made, never after now.
+func boundAt(p *corev1.Pod, now time.Time) time.Time {
+	for _, c := range p.Status.Conditions {
+		if at := c.LastTransitionTime.Time; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !at.After(now) && at.After(p.CreationTimestamp.Time) {
+			return at
+		}
+	}
+	return p.CreationTimestamp.Time
+}
+
 // Judge compares the node's NoExecute taints with the Pod's tolerations. A taint that is not tolerated asks to leave now; one that is tolerated
-// for a time asks to leave that long after the taint was added. now stands in for a taint without a time.
-func Judge(p *corev1.Pod, taints []corev1.Taint, now time.Time) Verdict {
+// for a time asks to leave that long after the taint was added, or after it was first seen where it does not tell; a Pod that was bound later
+// has its time from then on, as upstream gives it.
+func Judge(p *corev1.Pod, taints []corev1.Taint, seen Seen, now time.Time) Verdict {
 	var v Verdict
+	bound := boundAt(p, now)
 	for _, t := range taints {
 		if t.Effect != corev1.TaintEffectNoExecute {
 			continue
 		}
-		since := now
+		since, known := seen[taintID{t.Key, t.Effect}]
 		if t.TimeAdded != nil {
 			since = t.TimeAdded.Time
+		} else if !known {
+			since = now // its node was not noted yet; whoever asks notes it first
+		}
+		if bound.After(since) {
+			since = bound
 		}
 		at, leaves := leaveAt(p, t, since)
 		if leaves && (!v.Leave || at.Before(v.At)) {

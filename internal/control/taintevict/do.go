@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -27,13 +28,20 @@ type controller struct {
 	nodes corelisters.NodeLister
 
 	mu      sync.Mutex
-	planned map[string]bool // Pods that are to leave later, by namespace/name
+	planned map[string]bool  // Pods that are to leave later, by namespace/name
+	seen    map[string]noted // by node
+}
+
+// noted is what is known of a node's taints that do not tell their time.
+type noted struct {
+	uid  types.UID // of the node
+	seen Seen
 }
 
 // New makes the controller.
 func New(d loop.Deps) loop.Runner {
 	pods, nodes := d.Informers.Core().V1().Pods(), d.Informers.Core().V1().Nodes()
-	c := &controller{deps: d, pods: pods.Lister(), nodes: nodes.Lister(), planned: map[string]bool{}}
+	c := &controller{deps: d, pods: pods.Lister(), nodes: nodes.Lister(), planned: map[string]bool{}, seen: map[string]noted{}}
 	_ = pods.Informer().AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
 	q := loop.NewQueue("taintevict", 4, c.sync)
 	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string {
@@ -49,8 +57,12 @@ func New(d loop.Deps) loop.Runner {
 	q.Watch(nodes.Informer(), func(old, cur runtime.Object) []string {
 		n, ok := cur.(*corev1.Node)
 		if !ok {
+			if gone, ok := old.(*corev1.Node); ok {
+				c.forget(gone.Name)
+			}
 			return nil
 		}
+		c.note(n, time.Now())
 		if o, ok := old.(*corev1.Node); ok && equality.Semantic.DeepEqual(o.Spec.Taints, n.Spec.Taints) {
 			return nil
 		}
@@ -76,7 +88,7 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return 0, loop.IgnoreGone(err)
 	}
 	now := time.Now()
-	v := Judge(p, n.Spec.Taints, now)
+	v := Judge(p, n.Spec.Taints, c.note(n, now), now)
 	wait := v.At.Sub(now)
 	if before := c.plan(key, v.Leave && wait > 0); before && !v.Leave {
 		c.deps.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+p.Namespace+"/"+p.Name)
@@ -90,6 +102,29 @@ func (c *controller) sync(ctx context.Context, key string) (time.Duration, error
 		return wait, nil
 	}
 	return 0, loop.IgnoreGone(c.evict(ctx, p, v))
+}
+
+// note keeps when the node's taints were first seen, whether or not a Pod is there that minds.
+func (c *controller) note(n *corev1.Node, now time.Time) Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.seen[n.Name]
+	if before.uid != n.UID {
+		before.seen = nil
+	}
+	seen := Note(n, before.seen, now)
+	if len(seen) == 0 {
+		delete(c.seen, n.Name)
+		return nil
+	}
+	c.seen[n.Name] = noted{n.UID, seen}
+	return seen
+}
+
+func (c *controller) forget(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.seen, node)
 }
 
 // plan notes whether a Pod is to leave later, and tells whether it was.

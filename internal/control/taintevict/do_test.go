@@ -56,3 +56,69 @@ func TestCancelledEvictionIsTold(t *testing.T) {
 		}
 	})
 }
+
+// The seconds of a taint without timeAdded end: though the node and the Pod are looked at again and again meanwhile, and over a restart of the
+// controllers where managedFields tell when the taint was set.
+//
+// row: CTL-16
+func TestTolerationSecondsEndWithoutTimeAdded(t *testing.T) {
+	for name, restart := range map[string]bool{"one life": false, "a restart half way": true} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { undatedTaint(t, restart) }) })
+	}
+}
+
+func undatedTaint(t *testing.T, restart bool) {
+	ctx, sixty := t.Context(), int64(60)
+	set := metav1.Now()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl-taint", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &set,
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+	}}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
+		NodeName: "n", Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: &sixty}},
+	}}
+	if !restart {
+		node.ManagedFields = nil
+	}
+	client := fake.NewSimpleClientset(node, p)
+	run := func() (stop func()) {
+		ctx, cancel := context.WithCancel(ctx)
+		shared := informers.NewSharedInformerFactory(client, 0)
+		r := New(loop.Deps{Client: client, Informers: shared, Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		return func() { cancel(); <-done; shared.Shutdown() }
+	}
+	stop := run()
+	there := func() bool {
+		_, err := client.CoreV1().Pods("ns").Get(ctx, "p", metav1.GetOptions{})
+		return err == nil
+	}
+	for i := range 5 { // looked at every ten seconds
+		time.Sleep(10 * time.Second)
+		n, err := client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Spec.Taints = append(n.Spec.Taints[:1:1], corev1.Taint{Key: "other", Value: string(rune('a' + i)), Effect: corev1.TaintEffectPreferNoSchedule})
+		if _, err := client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if i == 2 && restart {
+			stop()
+			stop = run()
+		}
+	}
+	if !there() {
+		t.Error("gone before its time")
+	}
+	time.Sleep(11 * time.Second)
+	synctest.Wait()
+	if there() {
+		t.Error("61 s after the taint was set the Pod that tolerates it for 60 s is still there")
+	}
+	stop()
+}

@@ -58,8 +58,11 @@ func Generate(in In) v1.PodStatus {
 	s.ObservedGeneration = in.Pod.Generation
 	s.QOSClass = kubeletresource.QOS(in.Pod)
 	if s.StartTime == nil && (!in.Facts.Accepted.IsZero() || in.Refusal != nil) {
-		t := metav1.NewTime(in.Now).Rfc3339Copy()
-		s.StartTime = &t
+		t := in.Now
+		if at := in.Facts.Accepted; !at.IsZero() {
+			t = at
+		}
+		s.StartTime = new(metav1.NewTime(t).Rfc3339Copy())
 	}
 	if in.Refusal != nil {
 		return refused(in, s)

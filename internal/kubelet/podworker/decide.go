@@ -160,10 +160,7 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 		w.wait("Pods that make room for it to end", "their containers have their grace period")
 		return
 	}
-	w.life.facts.Accepted = in.Now
-	if t := in.Pod.Status.StartTime; t != nil {
-		w.life.facts.Accepted = t.Time
-	}
+	w.life.facts.Accepted = onNodeSince(*in)
 	w.measure(ctx, wish.Pod, before)
 	in.Pod, in.Applied = w.pod(wish), w.life.size.granted.Applied
 	accepted := journal.Accepted{Source: wish.Source}
@@ -172,6 +169,21 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 	}
 	w.put(accepted)
 	w.show(in.Pod)
+}
+
+// onNodeSince is since when the Pod is on the node: as its status tells, else as its oldest sandbox does, which a kubelet before this one made for a
+// Pod whose status nobody keeps (a static one), else now.
+func onNodeSince(in podplan.In) time.Time {
+	if t := in.Pod.Status.StartTime; t != nil {
+		return t.Time
+	}
+	at := in.Now
+	for i := range in.Seen.Sandboxes {
+		if made := in.Seen.Sandboxes[i].Created; !made.IsZero() && made.Before(at) {
+			at = made
+		}
+	}
+	return at
 }
 
 // judge asks admission, one Pod at a time, so that two do not take the same room.
