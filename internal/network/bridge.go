@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -51,6 +52,52 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 		return nil, fmt.Errorf("bridge %s up: %w", name, err)
 	}
 	return link, nil
+}
+
+// bridgeAddresses makes the bridge's addresses within the ranges the ranges' gateways and those that are kept, and no others: a range may have been
+// widened since the bridge was made. New ones come before old ones go, so that Pods do not lose their way out.
+func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, kept []netip.Addr) error {
+	wanted := map[netip.Prefix]bool{}
+	for _, r := range ranges {
+		wanted[netip.PrefixFrom(lease.Gateway(r), r.Bits())] = true
+	}
+	for _, ip := range kept {
+		wanted[netip.PrefixFrom(ip, ip.BitLen())] = true
+	}
+	have, err := Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	if err != nil {
+		return fmt.Errorf("addresses of bridge %s: %w", link.Attrs().Name, err)
+	}
+	var old []netlink.Addr
+	for _, a := range have {
+		ip, ok := netip.AddrFromSlice(a.IP)
+		ones, _ := a.Mask.Size()
+		p := netip.PrefixFrom(ip.Unmap(), ones)
+		switch {
+		case wanted[p]:
+			delete(wanted, p)
+		case ok && slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(p.Addr()) }):
+			old = append(old, a)
+		}
+	}
+	for p := range wanted {
+		err := netlink.AddrAdd(link, address(p.Addr(), p.Bits()))
+		if errors.Is(err, unix.EEXIST) { // IPv6 has an address once, with one length
+			if i := slices.IndexFunc(old, func(a netlink.Addr) bool { return a.IP.Equal(p.Addr().AsSlice()) }); i >= 0 {
+				err = errors.Join(netlink.AddrDel(link, &old[i]), netlink.AddrAdd(link, address(p.Addr(), p.Bits())))
+				old = slices.Delete(old, i, i+1)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("address %s of bridge %s: %w", p, link.Attrs().Name, err)
+		}
+	}
+	for i := range old {
+		if err := netlink.AddrDel(link, &old[i]); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("address %s of bridge %s: %w", old[i].IPNet, link.Attrs().Name, err)
+		}
+	}
+	return nil
 }
 
 // address is an IP with its range's length; IPv6 skips the search for duplicates, since nobody else hands these out.

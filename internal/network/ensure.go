@@ -48,7 +48,8 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	if _, err := os.Stat(filepath.Join(s.binDir, PluginType)); err != nil {
 		return State{}, fmt.Errorf("the CNI plugin is missing: %w; put the files of the release side by side, or build them with `make build`", err)
 	}
-	if err := leaveOld(s); err != nil {
+	old, err := leaveOld(s)
+	if err != nil {
 		return State{}, err
 	}
 	if err := overlap(s); err != nil {
@@ -61,7 +62,8 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	if err := forwarding(s.ranges); err != nil {
 		return State{}, err
 	}
-	if _, err := EnsureBridge(s.bridge, s.ranges, s.mtu); err != nil {
+	bridge, err := EnsureBridge(s.bridge, s.ranges, s.mtu)
+	if err != nil {
 		return State{}, err
 	}
 	st := State{Own: true, ConfFile: filepath.Join(s.confDir, confName)}
@@ -70,7 +72,14 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	}
 	// Under the book's lock, so that no plugin opens a port between reading the leases and writing the table. Who is gone only the runtime knows, which
 	// may not have started: that is the audit's.
-	if err = s.store.Change(func(b *lease.Book) error { return nft(ctx, ruleset(s, b.Leases)) }); err != nil {
+	err = s.store.Change(func(b *lease.Book) error {
+		b.Gateways = keptGateways(*b, old, s.ranges)
+		if err := bridgeAddresses(bridge, s.ranges, b.Gateways); err != nil {
+			return err
+		}
+		return nft(ctx, ruleset(s, b.Leases))
+	})
+	if err != nil {
 		return State{}, err
 	}
 	if why := dropsForwarded(ctx); why != "" {
@@ -79,25 +88,60 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	return st, writeConf(s, st.ConfFile)
 }
 
-// leaveOld removes the bridge of an earlier start that had another name or range, and refuses while Pods are on it.
-func leaveOld(s settings) error {
-	old, err := configured(filepath.Join(s.confDir, confName), s.id)
-	if err != nil {
-		return err
-	}
-	if old.Bridge == "" || old.Bridge == s.bridge && slices.Equal(old.Ranges, s.ranges) {
+// keptGateways are the bridge's addresses that Pods which run may know as their way out, beside the gateways of the ranges: those of the ranges
+// before they were widened, until no Pod is left.
+func keptGateways(b lease.Book, old, ranges []netip.Prefix) []netip.Addr {
+	if len(b.Leases) == 0 {
 		return nil
 	}
+	kept := slices.Clone(b.Gateways)
+	for _, r := range old {
+		kept = append(kept, lease.Gateway(r))
+	}
+	slices.SortFunc(kept, netip.Addr.Compare)
+	return slices.DeleteFunc(slices.Compact(kept), func(ip netip.Addr) bool {
+		return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return lease.Gateway(r) == ip })
+	})
+}
+
+// widens tells whether each new range contains the old one of its place, so that Pods that run can keep their addresses.
+func widens(ranges, old []netip.Prefix) bool {
+	return slices.EqualFunc(ranges, old, func(r, o netip.Prefix) bool { return r.Bits() <= o.Bits() && r.Contains(o.Addr()) })
+}
+
+// leaveOld removes the bridge of an earlier start that had another name or range, and refuses while Pods are on it. Of a bridge that stays it
+// returns the ranges it had.
+func leaveOld(s settings) ([]netip.Prefix, error) {
+	old, err := configured(filepath.Join(s.confDir, confName), s.id)
+	if err != nil {
+		return nil, err
+	}
+	if old.Bridge == "" || old.Bridge == s.bridge && widens(s.ranges, old.Ranges) {
+		return old.Ranges, nil
+	}
+	holder, held, err := s.holder()
+	if err != nil {
+		return nil, err
+	}
+	if held {
+		return nil, fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge, and --pod-cidr as it was or with a range that contains it, or end all Pods with `gantry clean`",
+			holder.Who(), old.Bridge, old.Ranges)
+	}
+	return nil, removeBridge(old.Bridge)
+}
+
+// holder is the lease of a Pod that runs; false when there is none.
+func (s settings) holder() (lease.Lease, bool, error) {
 	book, err := s.store.View()
 	if err != nil {
-		return err
+		return lease.Lease{}, false, err
 	}
 	for _, l := range book.Leases {
 		if _, noLink := netlink.LinkByName(l.Link); ns.IsNSorErr(l.Netns) == nil || noLink == nil { // a namespace may be seen by the runtime alone, the link is here
-			return fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge and --pod-cidr as they were, or end all Pods with `gantry clean`", l.Who(), old.Bridge, old.Ranges)
+			return l, true, nil
 		}
 	}
-	return removeBridge(old.Bridge)
+	return lease.Lease{}, false, nil
 }
 
 // ClusterOf are the ranges of all nodes' Pods that the network was made with; none when it was made for one node.

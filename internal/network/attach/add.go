@@ -31,13 +31,26 @@ func Add(args *skel.CmdArgs) error {
 	}
 	var l lease.Lease
 	if err := c.store().Change(func(b *lease.Book) (err error) { l, err = b.Take(want, c.Ranges); return err }); err != nil {
-		return err
+		return advised(c, err)
 	}
 	result, err := join(c, l)
 	if err != nil {
 		return errors.Join(err, part(c, l))
 	}
 	return types.PrintResult(result, c.CNIVersion)
+}
+
+// advised says what helps where a range is used up: this Pod waits, the others and the node go on.
+func advised(c *conf, err error) error {
+	var full lease.Full
+	switch {
+	case !errors.As(err, &full):
+		return err
+	case len(c.Cluster) > 0:
+		return fmt.Errorf("%w; a Pod of this node that ends frees one, and other nodes have their own part of the cluster's range (its size is --node-cidr-mask-size)", err)
+	}
+	return fmt.Errorf("%w; a Pod that ends frees one, and a restart with a --pod-cidr that contains %s, as %s, adds more while running Pods keep theirs",
+		err, full.Range, netip.PrefixFrom(full.Range.Addr(), full.Range.Bits()-min(4, full.Range.Bits())).Masked())
 }
 
 // join makes in the kernel what the lease says.

@@ -58,10 +58,10 @@ func TestDelGivesEverythingBack(t *testing.T) {
 			pods = append(pods, w.joined())
 		}
 		full := w.pod()
-		if err := full.add(); err == nil || !strings.Contains(err.Error(), "all 5 addresses of the Pod range 10.199.0.0/29 are in use") {
+		if err := full.add(); err == nil || !strings.Contains(err.Error(), "all 5 addresses of the Pod range 10.199.0.0/29 are in use; a Pod that ends frees one") {
 			t.Fatalf("sixth Pod: %v", err)
 		}
-		if _, err := full.cni("STATUS", nil); err == nil || !strings.Contains(err.Error(), `"code": 50`) {
+		if _, err := full.cni("STATUS", nil); err != nil { // only the Pod waits, the node does not
 			t.Errorf("STATUS of a full network: %v", err)
 		}
 		for _, p := range pods {
@@ -247,7 +247,7 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 	p := w.joined()
 	w.cfg.PodCIDR, w.cfg.Bridge = "10.200.0.0/24", "gtest9"
 	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), w.cfg); return err })
-	if err == nil || !strings.Contains(err.Error(), "Pod default/sandbox1 runs on bridge gtest0 with range [10.199.0.0/24]: keep --bridge and --pod-cidr as they were") {
+	if err == nil || !strings.Contains(err.Error(), "Pod default/sandbox1 runs on bridge gtest0 with range [10.199.0.0/24]: keep --bridge, and --pod-cidr as it was or with a range that contains it") {
 		t.Fatalf("while a Pod runs: %v", err)
 	}
 	if _, err := p.cni("DEL", nil); err != nil {
@@ -263,6 +263,67 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A range of a living node is widened by a start with one that contains it: Pods that run keep their addresses and their way out, and new ones
+// find room, whether or not the gateway is another then.
+//
+// row: NET-03
+func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ small, wide, gateway, six string }{
+		"the same gateway": {"10.199.0.0/29", "10.199.0.0/24", "10.199.0.1", ""},
+		"another gateway":  {"10.199.0.8/29", "10.199.0.0/24", "10.199.0.1", ""},
+		"two families":     {"10.199.0.0/29,fd00:199::/125", "10.199.0.0/24,fd00:199::/64", "10.199.0.1", "fd00:199::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.small)
+			var pods []*pod
+			for range 5 {
+				pods = append(pods, w.joined())
+			}
+			full := w.pod()
+			if err := full.add(); err == nil || !strings.Contains(err.Error(), "all 5 addresses of the Pod range "+strings.Split(c.small, ",")[0]+" are in use") {
+				t.Fatalf("the sixth Pod: %v", err)
+			}
+			w.cfg.PodCIDR = c.wide
+			for range 2 { // a start may be killed, and made again
+				w.ensure()
+			}
+			must(t, full.add())
+			seen := map[netip.Addr]bool{}
+			for _, p := range append(pods, full) {
+				if seen[p.ip] {
+					t.Errorf("%s is given twice", p.ip)
+				}
+				seen[p.ip] = true
+			}
+			for range 9 { // round the old gateway
+				next := w.joined()
+				if seen[next.ip] || next.ip == netip.MustParseAddr("10.199.0.9") && c.small == "10.199.0.8/29" {
+					t.Errorf("%s is given to a new Pod", next.ip)
+				}
+				seen[next.ip] = true
+			}
+			w.tcpServer(pods[0].ns, ":80")
+			w.tcpServer(full.ns, ":80")
+			w.tcpServer(w.neighbour, neighbourIP+":82")
+			w.reaches(full.ns, "tcp", pods[0].ip.String()+":80", full.ip.String())    // new to old
+			w.reaches(pods[1].ns, "tcp", full.ip.String()+":80", pods[1].ip.String()) // old to new
+			w.reaches(pods[1].ns, "tcp", neighbourIP+":82", hostIP)                   // the old Pod's way out
+			w.reaches(full.ns, "tcp", neighbourIP+":82", hostIP)
+			w.reaches(w.host, "tcp", pods[0].ip.String()+":80", c.gateway)
+			if c.six != "" {
+				w.reaches(full.ns, "tcp", "["+pods[0].res.IPs[1].Address.IP.String()+"]:80", full.res.IPs[1].Address.IP.String())
+			}
+			// Back to less is not possible while Pods run.
+			w.cfg.PodCIDR = c.small
+			if err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), w.cfg); return err }); err == nil {
+				t.Error("the range was narrowed under Pods that run")
+			}
+		})
+	}
 }
 
 func TestAFirewallThatDropsForwardedPacketsIsNamed(t *testing.T) {

@@ -108,17 +108,14 @@ func Check(args *skel.CmdArgs) error {
 	return nil
 }
 
-// Status is CNI's STATUS: an ADD could succeed now.
+// Status is CNI's STATUS: the network is there for Pods. A range that is used up is no reason to say no: the runtime would call the whole network,
+// and with it the node, not ready, when only the next Pod has to wait.
 func Status(args *skel.CmdArgs) error {
 	c, err := parse(args.StdinData)
 	if err != nil {
 		return err
 	}
-	book, err := c.store().View()
-	if err == nil {
-		_, err = book.Take(lease.Lease{}, c.Ranges)
-	}
-	if err != nil {
+	if _, err := c.store().View(); err != nil {
 		const notAvailable = 50 // CNI's code for "ADD would fail"
 		return types.NewError(notAvailable, err.Error(), "")
 	}

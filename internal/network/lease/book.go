@@ -60,6 +60,18 @@ type Book struct {
 	Boot   string                      `json:"boot"`
 	Last   map[netip.Prefix]netip.Addr `json:"last,omitempty"` // handed out last, per range
 	Leases []Lease                     `json:"leases"`
+	// Gateways are those of ranges that were widened since: the bridge keeps them, as Pods that run know no other way out.
+	Gateways []netip.Addr `json:"gateways,omitempty"`
+}
+
+// Full says that every address of a range is leased.
+type Full struct {
+	Range     netip.Prefix
+	Addresses int // that Pods of the range can have
+}
+
+func (f Full) Error() string {
+	return fmt.Sprintf("all %d addresses of the Pod range %s are in use", f.Addresses, f.Range)
 }
 
 // Find returns the lease of one attachment.
@@ -138,9 +150,16 @@ func Gateway(r netip.Prefix) netip.Addr { return r.Masked().Addr().Next() }
 func (b *Book) next(r netip.Prefix) (netip.Addr, error) {
 	r = r.Masked()
 	used := map[netip.Addr]bool{Gateway(r): true, r.Addr(): true}
+	for _, ip := range b.Gateways {
+		used[ip] = true
+	}
+	taken := 0
 	for _, l := range b.Leases {
 		for _, ip := range l.IPs {
 			used[ip] = true
+			if r.Contains(ip) {
+				taken++
+			}
 		}
 	}
 	ip := b.Last[r]
@@ -156,7 +175,7 @@ func (b *Book) next(r netip.Prefix) (netip.Addr, error) {
 			return ip, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("all %d addresses of the Pod range %s are in use; choose a larger one with --pod-cidr", len(used)-2, r)
+	return netip.Addr{}, Full{r, taken}
 }
 
 // usable tells whether a Pod may have the address: inside the range and not IPv4's broadcast address.
