@@ -177,8 +177,8 @@ func (s *Scheme) addRow(k *kind.Kind) error {
 		s.AddTypeDefaultingFunc(k.Types.New(), func(o any) { d(o.(runtime.Object)) })
 	}
 	gvk := schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
-	if k.Rules.Fields == nil || len(selectable(k)) == 0 {
-		return nil
+	if k.Rules.Fields == nil || k.Group == appsv1.GroupName || len(selectable(k)) == 0 {
+		return nil // name and namespace only: the library's own rule
 	}
 	if gvk.GroupVersion() == eventsv1.SchemeGroupVersion {
 		return s.AddFieldLabelConversionFunc(gvk, eventsV1Label)
@@ -190,20 +190,22 @@ func (s *Scheme) addRow(k *kind.Kind) error {
 func fieldLabels(k *kind.Kind) runtime.FieldLabelConversionFunc {
 	known := selectable(k)
 	known["metadata.name"] = true
-	known["metadata.namespace"] = k.Types.Namespaced || k.Resource == "nodes"
-	name, job := k.Resource, k.Group == "batch"
+	known["metadata.namespace"] = k.Types.Namespaced && k.Resource != "podcertificaterequests" // upstream's list for them leaves it out
+	refused := "field label not supported: %s"
+	switch k.Resource {
+	case "jobs":
+		refused = "field label %q not supported for Job"
+	case "resourceslices":
+		refused = "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: %s"
+	}
 	return func(label, value string) (string, string, error) {
 		switch {
 		case known[label]:
 			return label, value, nil
-		case label == "spec.host" && name == "pods":
+		case label == "spec.host" && k.Resource == "pods":
 			return "spec.nodeName", value, nil
-		case job:
-			return "", "", fmt.Errorf("field label %q not supported for %s", label, k.Kind)
-		case k.Group == appsv1.GroupName:
-			return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
 		}
-		return "", "", fmt.Errorf("field label not supported: %s", label)
+		return "", "", fmt.Errorf(refused, label)
 	}
 }
 

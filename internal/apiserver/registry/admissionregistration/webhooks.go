@@ -46,7 +46,6 @@ func mutatingWebhooks(x compilers) kind.Kind {
 			}
 			return checkWebhooks(x, mutating(c.Webhooks), mutating(was.Webhooks))
 		},
-		Unconditional: true,
 	}.Rules()
 	k.Table = webhookTable(func(o runtime.Object) int { return len(o.(*configuration).Webhooks) })
 	return k
@@ -71,7 +70,6 @@ func validatingWebhooks(x compilers) kind.Kind {
 			}
 			return checkWebhooks(x, validatingHooks(c.Webhooks), validatingHooks(was.Webhooks))
 		},
-		Unconditional: true,
 	}.Rules()
 	k.Table = webhookTable(func(o runtime.Object) int { return len(o.(*configuration).Webhooks) })
 	return k

@@ -31,6 +31,7 @@ func limitRanges() kind.Kind {
 			Validate:                 validate,
 			ValidateUpdate:           func(ctx context.Context, o, _ runtime.Object) field.ErrorList { return validate(ctx, o) },
 			AllowUnconditionalUpdate: true,
+			AllowCreateOnUpdate:      true,
 		},
 		Table: kind.Table{
 			Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},

@@ -23,12 +23,11 @@ func podGroups() kind.Kind {
 		Default: func(g *schedulingv1beta1.PodGroup) {
 			row.OrElse(&g.Spec.DisruptionMode, schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}})
 		},
-		Create:        func(_ context.Context, g *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
-		Update:        func(g, _ *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
-		Check:         checkGroup,
-		Status:        func(g, _ *schedulingv1beta1.PodGroup) { g.Status.ResourceClaimStatuses = nil },
-		CheckStatus:   checkGroupStatus,
-		Unconditional: true,
+		Create:      func(_ context.Context, g *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
+		Update:      func(g, _ *schedulingv1beta1.PodGroup) { dropFromGroup(&g.Spec) },
+		Check:       checkGroup,
+		Status:      func(g, _ *schedulingv1beta1.PodGroup) { g.Status.ResourceClaimStatuses = nil },
+		CheckStatus: checkGroupStatus,
 	}.Rules()
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},

@@ -34,10 +34,9 @@ func beta(resource, kindName string, t kind.Types) kind.Kind {
 func workloads() kind.Kind {
 	k := beta("workloads", "Workload", row.InNamespace[schedulingv1beta1.Workload, schedulingv1beta1.WorkloadList]())
 	k.Rules = row.Rules[schedulingv1beta1.Workload]{
-		Create:        func(_ context.Context, w *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
-		Update:        func(w, _ *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
-		Check:         checkWorkload,
-		Unconditional: true,
+		Create: func(_ context.Context, w *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
+		Update: func(w, _ *schedulingv1beta1.Workload) { dropFromWorkload(&w.Spec) },
+		Check:  checkWorkload,
 	}.Rules()
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},

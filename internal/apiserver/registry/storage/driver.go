@@ -193,7 +193,7 @@ func checkNodeDriver(f *row.Findings, d *storagev1.CSINodeDriver, at *field.Path
 func capacities() kind.Kind {
 	doc := storagev1.CSIStorageCapacity{}.SwaggerDoc()
 	k := names("csistoragecapacities", "CSIStorageCapacity", row.InNamespace[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList]())
-	k.Rules = row.Rules[storagev1.CSIStorageCapacity]{Check: checkCapacity, Unconditional: true}.Rules()
+	k.Rules = row.Rules[storagev1.CSIStorageCapacity]{Check: checkCapacity}.Rules()
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.Def("StorageClassName", doc["storageClassName"]), column.Def("Capacity", doc["capacity"]),

@@ -48,6 +48,37 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
+// TestHostPortsOfTemplates: a template may leave host ports to the Pod made of it, which gets them; a wrong one is refused in both, and those of
+// init containers in neither.
+//
+// row: API-44
+func TestHostPortsOfTemplates(t *testing.T) {
+	spec := func(host int32) v1.PodSpec {
+		ports := []v1.ContainerPort{{ContainerPort: 80, HostPort: host}}
+		return v1.PodSpec{HostNetwork: true, Containers: []v1.Container{{Name: "c", Image: "i", Ports: ports}},
+			InitContainers: []v1.Container{{Name: "i", Image: "i", Ports: []v1.ContainerPort{{ContainerPort: 81, HostPort: 82}}}}}
+	}
+	const wrong = "spec.containers[0].ports[0].hostPort"
+	for host, want := range map[int32][2]string{0: {"", wrong}, 80: {"", ""}, 81: {wrong, wrong}} {
+		of := v1.PodTemplateSpec{Spec: spec(host)}
+		DefaultPodTemplate(&of)
+		var got [2]string
+		for _, e := range ValidatePodTemplateSpec(&of, nil) {
+			got[0] += e.Field
+		}
+		for _, e := range ValidatePodSpec(&of.Spec, "p", field.NewPath("spec")) {
+			got[1] += e.Field
+		}
+		if got != want {
+			t.Errorf("host port %d: template and Pod refuse %q, want %q", host, got, want)
+		}
+		pod := v1.Pod{Spec: spec(host)}
+		if DefaultPod(&pod); pod.Spec.Containers[0].Ports[0].HostPort != max(host, 80) {
+			t.Errorf("host port %d: the Pod gets %d", host, pod.Spec.Containers[0].Ports[0].HostPort)
+		}
+	}
+}
+
 func TestPodLevelDefaults(t *testing.T) {
 	q := resource.MustParse
 	p := &v1.Pod{Spec: v1.PodSpec{

@@ -18,7 +18,7 @@ func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.Erro
 	f.add(metavalidation.ValidateLabels(t.Labels, path.Child("labels"))...)
 	f.add(apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
 	f.add(ValidateAnnotations(t.Annotations, &t.Spec, path.Child("annotations"))...)
-	f.add(ValidatePodSpec(&t.Spec, "", path.Child("spec"))...)
+	f.add((&judge{spec: &t.Spec, template: true}).podSpec(path.Child("spec"))...)
 	f.add(AnnotationsAgree(t.Annotations, &t.Spec, path.Child("spec"))...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		f.forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
@@ -29,15 +29,22 @@ func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.Erro
 // judge is one validation of one spec: what the checks of containers need to know of the rest.
 type judge struct {
 	findings
-	spec   *v1.PodSpec
-	pod    string // metadata.name; empty for templates
-	vols   map[string]*v1.VolumeSource
-	claims sets.Set[string]
+	spec     *v1.PodSpec
+	template bool   // the spec is a template's: what only defaulting of a Pod fills in may be absent
+	pod      string // metadata.name; empty for templates
+	vols     map[string]*v1.VolumeSource
+	claims   sets.Set[string]
 }
 
-// ValidatePodSpec judges what Pods and templates have in common. pod is the Pod's name, empty for a template.
+// ValidatePodSpec judges the spec of a Pod of that name, which has a Pod's defaults.
 func ValidatePodSpec(s *v1.PodSpec, pod string, path *field.Path) field.ErrorList {
-	j := &judge{spec: s, pod: pod, vols: map[string]*v1.VolumeSource{}, claims: sets.New[string]()}
+	return (&judge{spec: s, pod: pod}).podSpec(path)
+}
+
+// podSpec judges what Pods and templates have in common.
+func (j *judge) podSpec(path *field.Path) field.ErrorList {
+	s := j.spec
+	j.vols, j.claims = map[string]*v1.VolumeSource{}, sets.New[string]()
 	for i := range s.ResourceClaims {
 		j.claims.Insert(s.ResourceClaims[i].Name)
 	}
@@ -103,18 +110,17 @@ func (j *judge) hostnameOverride(path *field.Path) {
 		return
 	}
 	const longest = 64
-	if name := *j.spec.HostnameOverride; name != "" {
-		j.subdomain(path, name)
-		if len(name) > longest {
-			j.add(field.TooLong(path, name, longest))
-		}
-	}
 	if s := j.spec; s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN {
 		j.forbidden(path, "may not be specified when setHostnameAsFQDN is true")
 	}
 	if j.spec.HostNetwork {
 		j.forbidden(path, "may not be specified when hostNetwork is true")
 	}
+	name := *j.spec.HostnameOverride
+	if len(name) > longest {
+		j.add(field.TooLong(path, name, longest))
+	}
+	j.subdomain(path, name)
 }
 
 func (j *judge) resourceClaims(path *field.Path) {

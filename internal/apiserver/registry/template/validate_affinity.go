@@ -217,7 +217,7 @@ func (j *judge) spread(path *field.Path) {
 		j.matchKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys"))
 		if c.LabelSelector != nil {
 			for k, key := range c.MatchLabelKeys {
-				if _, ok := c.LabelSelector.MatchLabels[key]; ok && j.pod == "" {
+				if _, ok := c.LabelSelector.MatchLabels[key]; ok && j.template {
 					j.invalid(at.Child("matchLabelKeys").Index(k), key, "exists in both matchLabelKeys and labelSelector")
 				}
 			}

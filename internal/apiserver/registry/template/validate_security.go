@@ -184,33 +184,41 @@ func (j *judge) hostUsers(spec *field.Path) {
 		j.forbidden(spec.Child("hostNetwork"), message)
 	}
 	if j.spec.HostPID {
-		j.forbidden(spec.Child("hostPID"), message)
+		j.forbidden(spec.Child("HostPID"), message) // upstream's spelling
 	}
 	if j.spec.HostIPC {
-		j.forbidden(spec.Child("hostIPC"), message)
+		j.forbidden(spec.Child("HostIPC"), message)
+	}
+	for i := range j.spec.InitContainers {
+		if len(j.spec.InitContainers[i].VolumeDevices) > 0 {
+			j.forbidden(spec.Child("initContainers").Index(i).Child("volumeDevices"), message)
+		}
 	}
 	for i := range j.spec.Containers {
 		if len(j.spec.Containers[i].VolumeDevices) > 0 {
 			j.forbidden(spec.Child("containers").Index(i).Child("volumeDevices"), message)
 		}
 	}
+	for i := range j.spec.EphemeralContainers {
+		if len(j.spec.EphemeralContainers[i].VolumeDevices) > 0 {
+			j.forbidden(spec.Child("ephemeralContainers").Index(i).Child("volumeDevices"), message)
+		}
+	}
 }
 
-// hostNetwork wants the ports of a host-network Pod to be the host's.
+// hostNetwork wants the ports of a host-network Pod's containers to be the host's. A template may leave them out: the Pod made of it gets them.
+// Ports of init containers are not compared.
 func (j *judge) hostNetwork(spec *field.Path) {
 	if !j.spec.HostNetwork {
 		return
 	}
-	for _, list := range []struct {
-		child string
-		of    []v1.Container
-	}{{"containers", j.spec.Containers}, {"initContainers", j.spec.InitContainers}} {
-		for i := range list.of {
-			for k, p := range list.of[i].Ports {
-				if p.HostPort != p.ContainerPort {
-					j.invalid(spec.Child(list.child).Index(i).Child("ports").Index(k).Child("hostPort"), p.HostPort, "must match `containerPort` when `hostNetwork` is true")
-				}
+	for i := range j.spec.Containers {
+		for k, p := range j.spec.Containers[i].Ports {
+			if p.HostPort == p.ContainerPort || j.template && p.HostPort == 0 {
+				continue
 			}
+			at := spec.Child("containers").Index(i).Child("ports").Index(k)
+			j.invalid(at.Child("hostPort"), p.HostPort, "must match `containerPort` when `hostNetwork` is true")
 		}
 	}
 }
