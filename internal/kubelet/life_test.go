@@ -56,10 +56,14 @@ type toldMounts struct {
 	mount.Plain
 	to   *facts
 	held chan struct{} // unmounting waits until it is closed; nil: it does not
+	slow bool          // mounting takes longer than all that goes on beside it
 	has  map[string]bool
 }
 
 func (m *toldMounts) Tmpfs(dir string, size int64, mode fs.FileMode) error {
+	if m.slow {
+		time.Sleep(time.Nanosecond) // virtual: it passes when everybody else waits
+	}
 	m.to.write("kernel: mounted tmpfs on " + filepath.Base(dir))
 	m.has[dir] = true
 	return m.Plain.Tmpfs(dir, size, mode)
@@ -121,11 +125,25 @@ var (
 	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z?`)
 )
 
+// sandboxLast puts the first sandbox behind the volumes that are made ready beside it, up to the next plan, so that a transcript has one order of what has none.
+func sandboxLast(lines []string) []string {
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "Called: CRI RunPodSandbox") })
+	if at < 0 {
+		return lines
+	}
+	n := slices.IndexFunc(lines[at:], func(l string) bool { return strings.Contains(l, "Planned: ") })
+	if n < 0 {
+		return lines
+	}
+	out := slices.Delete(slices.Clone(lines), at, at+1)
+	return slices.Insert(out, at+n-1, lines[at])
+}
+
 // transcript is the journal of a story, compared with its file in testdata.
-func (r *rig) transcript(file string) []string {
+func (r *rig) transcript(file string) {
 	r.t.Helper()
 	var kept []string // what is seen of the runtime and written to the API has its own pace; its order is looked at by itself
-	for _, l := range strings.Split(r.facts.all(), "\n") {
+	for _, l := range sandboxLast(strings.Split(r.facts.all(), "\n")) {
 		if !strings.Contains(l, " Called: CRI List took") && !strings.HasPrefix(l, "API: status") && !slices.ContainsFunc([]string{"StatusWritten", "ConditionChanged", "PhaseChanged", "ContainerExited"}, func(k string) bool { return strings.Contains(l, " "+k+": ") }) {
 			kept = append(kept, l)
 		}
@@ -152,7 +170,6 @@ func (r *rig) transcript(file string) []string {
 	if text != string(want) {
 		r.t.Errorf("go test -rewrite and look at the difference to %s; got:\n%s", name, text)
 	}
-	return strings.Split(text, "\n")
 }
 
 // inOrder checks that lines with these parts follow one another.
@@ -185,39 +202,46 @@ func mem(c v1.Container, size string) v1.Container {
 // row: PWK-29
 // row: PWK-32
 func TestLifeOfAPod(t *testing.T) {
-	in(t, func(r *rig) {
-		r.watched()
-		a := r.answering()
-		r.fake.On(crifake.Match{Container: "setup"}, crifake.Script{Sh: "exit 0"})
-		app := mem(box("app", runs), "16Mi")
-		app.ReadinessProbe = asks("ready", 5, 3)
-		app.ReadinessProbe.InitialDelaySeconds = 2
-		app.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
-		app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
-		p := pod("web", app)
-		p.Spec.InitContainers = []v1.Container{box("setup", "exit 0")}
-		p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
-		r.create(p)
-		r.pass(12 * time.Second)
-		if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
-			t.Fatal(r.facts.all())
-		}
-		r.facts.write("-- deleted")
-		r.delete("web", 30)
-		r.pass(2 * time.Second)
-		asked := a.count()["ready"]
-		r.pass(time.Minute)
-		if n := a.count()["ready"] - asked; n > 1 {
-			t.Errorf("asked %d times after its container ended", n)
-		}
-		r.gone("web")
-		lines := r.transcript("life.txt")
-		inOrder(t, lines,
-			"kernel: cgroup /kubepods/burstable/poduid-web made", "kernel: mounted tmpfs on scratch", "RunPodSandbox", "StartContainer", "StartContainer", "readiness probe of app", "-- deleted",
-			"preStop", "StopContainer", "StopPodSandbox", "kernel: unmounted scratch", "kernel: cgroup /kubepods/burstable/poduid-web removed", "API: object deleted, uid uid-web",
-		)
-		inOrder(t, strings.Split(r.facts.all(), "\n"), "API: status patched Running", "-- deleted", "StopPodSandbox", "API: status patched Succeeded", "API: object deleted, uid uid-web")
-	})
+	for name, slow := range map[string]bool{"volumes ready before the sandbox": false, "sandbox before the volumes are ready": true} {
+		t.Run(name, func(t *testing.T) { in(t, func(r *rig) { r.watched().slow = slow; r.life() }) })
+	}
+}
+
+// life is the story of TestLifeOfAPod. Sandbox and volumes are made side by side once the Pod's cgroup is there; no container is made before both are.
+func (r *rig) life() {
+	t := r.t
+	a := r.answering()
+	r.fake.On(crifake.Match{Container: "setup"}, crifake.Script{Sh: "exit 0"})
+	app := mem(box("app", runs), "16Mi")
+	app.ReadinessProbe = asks("ready", 5, 3)
+	app.ReadinessProbe.InitialDelaySeconds = 2
+	app.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
+	app.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
+	p := pod("web", app)
+	p.Spec.InitContainers = []v1.Container{box("setup", "exit 0")}
+	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+	r.create(p)
+	r.pass(12 * time.Second)
+	if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
+		t.Fatal(r.facts.all())
+	}
+	r.facts.write("-- deleted")
+	r.delete("web", 30)
+	r.pass(2 * time.Second)
+	asked := a.count()["ready"]
+	r.pass(time.Minute)
+	if n := a.count()["ready"] - asked; n > 1 {
+		t.Errorf("asked %d times after its container ended", n)
+	}
+	r.gone("web")
+	r.transcript("life.txt")
+	lines := strings.Split(r.facts.all(), "\n")
+	inOrder(t, lines, "kernel: cgroup /kubepods/burstable/poduid-web made", "RunPodSandbox", "CreateContainer setup")
+	inOrder(t, lines,
+		"kernel: cgroup /kubepods/burstable/poduid-web made", "kernel: mounted tmpfs on scratch", "CreateContainer setup", "StartContainer", "StartContainer", "readiness probe of app", "-- deleted",
+		"preStop", "StopContainer", "StopPodSandbox", "kernel: unmounted scratch", "kernel: cgroup /kubepods/burstable/poduid-web removed", "API: object deleted, uid uid-web",
+	)
+	inOrder(t, lines, "API: status patched Running", "-- deleted", "StopPodSandbox", "API: status patched Succeeded", "API: object deleted, uid uid-web")
 }
 
 // row: PWK-30
