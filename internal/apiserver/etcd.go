@@ -105,4 +105,7 @@ func (b *builder) checkHealth() {
 	}
 	b.generic.AddHealthChecks(healthz.NamedCheck("etcd", ping))
 	b.generic.AddReadyzChecks(healthz.NamedCheck("etcd-readiness", ping))
+	b.generic.AddReadyzChecks(healthz.NamedCheck("watch-cache-progress", func(*http.Request) error {
+		return b.server.store.CachesFollow()
+	}))
 }

@@ -154,6 +154,7 @@ func (s *sightseer) api(ctx context.Context, cfg *rest.Config) *doctor.API {
 		a.Err = fmt.Errorf("/version: %w", err)
 	}
 	a.Version = version.GitVersion
+	a.Failing = failingChecks(ctx, client, strings.TrimSuffix(cfg.Host, "/"))
 	return a
 }
 

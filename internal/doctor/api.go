@@ -13,7 +13,11 @@ type API struct {
 	Took    time.Duration
 	Date    time.Time // by the server's clock; zero when it did not say
 	Here    time.Time // by this machine's at about that time
+	Failing []FailingCheck
 }
+
+// FailingCheck is a check of /readyz that fails.
+type FailingCheck struct{ Name, Reason string }
 
 // A certificate or a token that was just made is refused by a clock that is behind; controllers take a node's Lease for late by their own clock only.
 const skewed = 5 * time.Second
@@ -27,6 +31,15 @@ func apiServer(f Facts) []Finding {
 			About: a.URL, Level: Problem, Text: fmt.Sprintf("does not answer: %v", a.Err),
 			Fix: "start it (`gantry up`, `gantry server`), or name another kubeconfig with --kubeconfig; Pods that run go on without it",
 		}}
+	case len(a.Failing) > 0:
+		var out []Finding
+		for _, c := range a.Failing {
+			out = append(out, Finding{
+				About: a.URL, Level: Problem, Text: fmt.Sprintf("is not ready: %s: %s", c.Name, c.Reason),
+				Fix: "mend what the reason names; where it stays, restart the API server and look at its log",
+			})
+		}
+		return out
 	default:
 		return []Finding{{About: a.URL, Text: fmt.Sprintf("Kubernetes %s answered in %s", a.Version, a.Took.Round(time.Millisecond))}}
 	}

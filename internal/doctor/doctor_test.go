@@ -83,6 +83,9 @@ func TestChecks(t *testing.T) {
 		{"damaged certificate", doctor.Facts{Certificates: []doctor.Certificate{{Where: "/a", Err: errNone}}}, "certificates", doctor.Problem, "cannot be read", "remove it"},
 		{"server", server(0), "api-server", doctor.Fine, "Kubernetes v1.37.2", ""},
 		{"no server", doctor.Facts{API: &doctor.API{URL: "https://a", Err: errNone}}, "api-server", doctor.Problem, "no answer", "Pods that run go on"},
+		{"server not ready", doctor.Facts{API: &doctor.API{URL: "https://a", Failing: []doctor.FailingCheck{
+			{"watch-cache-progress", "the watch cache of pods has stood at revision 7 for 40s while etcd is at 9"},
+		}}}, "api-server", doctor.Problem, "not ready: watch-cache-progress: the watch cache of pods has stood at revision 7", "restart the API server"},
 		{"clock", server(2 * time.Second), "clock", doctor.Fine, "within 5s", ""},
 		{"clock ahead", server(time.Minute), "clock", doctor.Warning, "1m0s ahead of", "chrony"},
 		{"clock behind", server(-time.Minute), "clock", doctor.Warning, "1m0s behind", "chrony"},

@@ -8,7 +8,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -33,13 +32,20 @@ type shared struct {
 		etcd3.Compactor
 		Stop()
 	}
+	cancel context.CancelFunc // ends what follows the caches
+
+	mu     sync.Mutex
+	made   int // caches, ever
+	caches []*cached
 }
 
 // share makes the client and starts compaction of history older than the interval.
 func (s *Store) share(ctx context.Context, compact time.Duration) {
-	c := &kubernetes.Client{Client: v3client.New(s.embedded.Server)}
+	c := &kubernetes.Client{Client: inProcess(s.embedded)}
 	c.Kubernetes = c
-	s.shared = &shared{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil)}
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.shared = &shared{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil), cancel: cancel}
+	go s.shared.follow(following, s.embedded.Server.KV().Rev)
 	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, version{c.Client, s}, storage.RequestWatchProgress)
 	c.KV = telling{etcd3.NewETCDLatencyTracker(c.KV), s}
@@ -66,6 +72,7 @@ func (v version) Status(ctx context.Context, endpoint string) (*clientv3.StatusR
 var errClosed = errors.New("the store is closed")
 
 func (s *shared) close() {
+	s.cancel()
 	s.compactor.Stop()
 	_ = s.client.Close() // the process or the server ends with it
 }
@@ -149,8 +156,9 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	if err != nil {
 		return nil, nil, err
 	}
+	source := s.source(raw, c.GroupResource)
 	caching, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage: raw, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
+		Storage: source, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
 		KeyFunc: key, NewFunc: newFunc, NewListFunc: newList, GetAttrsFunc: attrs, IndexerFuncs: triggers, Indexers: indexers, Codec: c.Codec, Clock: together{},
 	})
 	if err != nil {
@@ -158,9 +166,11 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 		return nil, nil, err
 	}
 	delegator := cacher.NewCacheDelegator(caching, raw)
+	forget := s.add(&cached{source: source, resource: c.GroupResource, cache: caching})
 	var once sync.Once
 	return fanout.Over(resuming{delegator, raw}, delegator), func() {
 		once.Do(func() {
+			forget()
 			delegator.Stop()
 			caching.Stop()
 			raw.Close()

@@ -11,7 +11,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -114,7 +113,7 @@ func (s *Store) Failed() <-chan error {
 // Client is an etcd client of the store for maintenance (compaction, snapshots). The caller closes it.
 func (s *Store) Client() (*clientv3.Client, error) {
 	if s.embedded != nil {
-		return v3client.New(s.embedded.Server), nil
+		return inProcess(s.embedded), nil
 	}
 	return dial(s.Transport)
 }
