@@ -2,11 +2,13 @@ package registry
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
@@ -96,7 +98,7 @@ func (s *Set) main(k *kind.Kind, o Options) error {
 // sub makes status, scale and the row's own subresources.
 func (s *Set) sub(k *kind.Kind, o Options) error {
 	store := s.stores[schema.GroupResource{Group: k.Group, Resource: k.Resource}]
-	d := kind.Deps{Store: store, Lookup: s.Lookup, Extra: o.Extra}
+	d, complete := kind.Deps{Store: store, Lookup: s.Lookup, Extra: o.Extra}, *store.Store
 	if k.Types.HasStatus {
 		status := newStatus(k, store)
 		d.Status = status
@@ -114,7 +116,30 @@ func (s *Set) sub(k *kind.Kind, o Options) error {
 		}
 		s.add(k, k.Resource+"/"+name, storage)
 	}
+	if changed := differ(&complete, store.Store); len(changed) > 0 {
+		return fmt.Errorf("they change %s of the main store, which is complete: make it a rule of the row", strings.Join(changed, ", "))
+	}
 	return nil
+}
+
+// differ names the fields in which two of the library's stores are not the same. Functions are the same that have the same code.
+func differ(a, b *genericregistry.Store) (out []string) {
+	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range va.NumField() {
+		x, y, same := va.Field(i), vb.Field(i), false
+		switch {
+		case x.Kind() == reflect.Func:
+			same = x.Pointer() == y.Pointer()
+		case x.Comparable() && y.Comparable():
+			same = x.Equal(y)
+		case x.CanInterface():
+			same = reflect.DeepEqual(x.Interface(), y.Interface())
+		}
+		if !same {
+			out = append(out, va.Type().Field(i).Name)
+		}
+	}
+	return out
 }
 
 func (s *Set) add(k *kind.Kind, path string, storage rest.Storage) {

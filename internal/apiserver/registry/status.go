@@ -14,9 +14,9 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 )
 
-// status is a kind's status endpoint: the same store, written by another strategy. It offers get, update and patch only.
+// status is a kind's status endpoint: the main store, written by another strategy. It offers get, update and patch only.
 type status struct {
-	store *genericregistry.Store
+	store *Store
 	kind  *kind.Kind
 }
 
@@ -28,12 +28,18 @@ var (
 	_ kind.PartUpdater         = &status{}
 )
 
-func newStatus(k *kind.Kind, s *Store) *status {
-	copied := *s.Store
-	st := &statusStrategy{strategy{ObjectTyper: s.CreateStrategy, kind: k}}
-	copied.UpdateStrategy, copied.ResetFieldsStrategy = st, st
-	copied.BeginUpdate = nil
-	return &status{store: &copied, kind: k}
+func newStatus(k *kind.Kind, s *Store) *status { return &status{store: s, kind: k} }
+
+// writer is the main store as it is now with another strategy for updates. It is made for each write, so that no rule of the main store is missing.
+func (s *status) writer(update rest.RESTUpdateStrategy) *genericregistry.Store {
+	w := *s.store.Store
+	w.UpdateStrategy = update
+	w.BeginUpdate = nil // holds what a spec asks for, which is not written here
+	return &w
+}
+
+func (s *status) strategy() *statusStrategy {
+	return &statusStrategy{strategy{ObjectTyper: s.store.CreateStrategy, kind: s.kind}}
 }
 
 func (s *status) New() runtime.Object { return s.kind.Types.New() }
@@ -47,11 +53,11 @@ func (s *status) Get(ctx context.Context, name string, o *metav1.GetOptions) (ru
 
 // Update writes the status of an object that exists.
 func (s *status) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return s.store.Update(ctx, name, info, create, update, false, o)
+	return s.writer(s.strategy()).Update(ctx, name, info, create, update, false, o)
 }
 
 func (s *status) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.store.GetResetFields()
+	return s.strategy().GetResetFields()
 }
 
 func (s *status) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
@@ -93,9 +99,7 @@ func (s *statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Se
 
 // UpdatePart writes an object by a rule of the caller's own in place of the status rule.
 func (s *status) UpdatePart(ctx context.Context, u kind.PartUpdate) (runtime.Object, error) {
-	copied := *s.store
-	copied.UpdateStrategy = &partStrategy{statusStrategy{strategy{ObjectTyper: s.store.CreateStrategy, kind: s.kind}}, u.Prepare}
-	out, _, err := copied.Update(ctx, u.Name, u.Info, u.Create, u.Update, false, u.Options)
+	out, _, err := s.writer(&partStrategy{*s.strategy(), u.Prepare}).Update(ctx, u.Name, u.Info, u.Create, u.Update, false, u.Options)
 	return out, err
 }
 

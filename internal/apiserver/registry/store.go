@@ -82,6 +82,9 @@ func newStore(k *kind.Kind, o Options) (*Store, error) {
 	if gr.Group == "" && gr.Resource == "pods" {
 		s.Storage.Storage = &witness{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(), sink: o.Journal}
 	}
+	if wrap := k.Rules.WrapStorage; wrap != nil {
+		s.Storage.Storage = wrap(s.Storage.Storage)
+	}
 	return &Store{Store: s, kind: k}, nil
 }
 
@@ -106,6 +109,7 @@ func setHooks(s *genericregistry.Store, r *kind.Rules) {
 			return finish(begin(ctx, obj, old, len(o.DryRun) > 0))
 		}
 	}
+	s.ShouldDeleteDuringUpdate = r.DeleteDuringUpdate
 	if after := r.AfterDelete; after != nil {
 		s.AfterDelete = func(obj runtime.Object, o *metav1.DeleteOptions) {
 			if o == nil || len(o.DryRun) == 0 {

@@ -23,9 +23,7 @@ import (
 )
 
 func namespaceSubresources(d kind.Deps) map[string]rest.Storage {
-	s := pods.Generic(d.Store)
-	s.ShouldDeleteDuringUpdate = namespaceIsEmpty
-	return map[string]rest.Storage{"finalize": &finalizeREST{store: s}}
+	return map[string]rest.Storage{"finalize": &finalizeREST{store: pods.Generic(d.Store)}}
 }
 
 // namespaceIsEmpty lets an update remove a namespace that is being deleted once nothing holds it, neither spec.finalizers nor metadata's.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 )
 
 // Kind is one served resource. Object types are the external v1 types, which are the hub version too (DESIGN D2).
@@ -75,6 +76,11 @@ type Rules struct {
 	BeginCreate func(ctx context.Context, obj runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	AfterDelete func(obj runtime.Object)
+	// DeleteDuringUpdate says that an update, through whichever endpoint, leaves an object that is being deleted with nothing to hold it, so that it
+	// goes. nil means that metadata.finalizers and the grace period decide.
+	DeleteDuringUpdate func(ctx context.Context, key string, obj, existing runtime.Object) bool
+	// WrapStorage puts a rule around every read and write of stored objects, whichever endpoint they come through.
+	WrapStorage func(storage.Interface) storage.Interface
 }
 
 // Table is what `kubectl get` shows.

@@ -16,7 +16,6 @@ import (
 // subresources are the endpoints below a Pod, besides status.
 func (c Connections) subresources(d kind.Deps) map[string]rest.Storage {
 	p := &podStore{Store: Generic(d.Store)}
-	p.Storage.Storage = &freshDeletes{p.Storage.Storage}
 	k := &kubelets{Connections: c, lookup: d.Lookup}
 	return map[string]rest.Storage{
 		"binding":             &bindingREST{pods: p, lookup: d.Lookup},
