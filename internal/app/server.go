@@ -73,10 +73,12 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 		return nil, usageError{err}
 	}
 	advertise, _ := netip.ParseAddr(p.nodeIP) // checked in complete
+	bind, _ := netip.ParseAddr(p.bindAddress)
+	alone := advertise.IsLoopback() || bind.IsLoopback() // all of the cluster is on this machine
 	if advertise.IsLoopback() {
 		advertise = netip.Addr{} // an endpoint may not be a loopback address; the server finds another one
 	}
-	kubelets, err := kubeletTransport(files)
+	kubelets, insecure, err := kubeletTransports(files)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +92,12 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 			ServiceAccountSigning: files.ServiceAccount.Key,
 		},
 		Services: apiserver.ServiceRanges{CIDRs: services},
-		Kubelets: pods.Connections{Kubelet: kubelets, Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName}},
-		Journal:  apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
-		Access:   auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, Load: apiserver.Load{PriorityAndFairness: p.fair, InFlight: p.inFlight()}, Features: p.gates.Features,
+		Kubelets: pods.Connections{
+			Kubelet: kubelets, KubeletInsecure: insecure, LoopbackNodes: alone,
+			Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName},
+		},
+		Journal: apiserver.Journal{Sink: log.Speaker("apiserver", ""), Reader: log, Appender: log},
+		Access:  auth.Access(p.access), Audit: p.audit, Encryption: p.encryption, Load: apiserver.Load{PriorityAndFairness: p.fair, InFlight: p.inFlight()}, Features: p.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
@@ -111,9 +116,16 @@ func (p *place) serverError(err error) error {
 	return err
 }
 
-// kubeletTransport carries logs, exec and the like to kubelets, shows the server's client certificate and checks theirs.
-func kubeletTransport(files *pki.Files) (http.RoundTripper, error) {
-	return rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: files.CA.Cert, CertFile: files.KubeletClient.Cert, KeyFile: files.KubeletClient.Key}})
+// kubeletTransports carry logs, exec and the like to kubelets and show the server's client certificate. The first checks theirs; the second does not, for
+// those who ask for that.
+func kubeletTransports(files *pki.Files) (checked, unchecked http.RoundTripper, err error) {
+	shown := rest.TLSClientConfig{CAFile: files.CA.Cert, CertFile: files.KubeletClient.Cert, KeyFile: files.KubeletClient.Key}
+	if checked, err = rest.TransportFor(&rest.Config{TLSClientConfig: shown}); err != nil {
+		return nil, nil, err
+	}
+	shown.CAFile, shown.Insecure = "", true
+	unchecked, err = rest.TransportFor(&rest.Config{TLSClientConfig: shown})
+	return checked, unchecked, err
 }
 
 // Users under which the parts of one process speak to the API server: the same as with certificates.

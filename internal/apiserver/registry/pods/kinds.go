@@ -17,8 +17,11 @@ type Connections struct {
 	Kubelet http.RoundTripper
 	// KubeletInsecure is the same without checking the serving certificate, for insecureSkipTLSVerifyBackend. nil refuses that option.
 	KubeletInsecure http.RoundTripper
-	// Pods carries proxy requests to Pods and Services; nil means a plain transport without a proxy.
+	// Pods carries proxy requests to Pods, Services and other ports of nodes; nil means one that goes there directly and checks no certificate.
 	Pods http.RoundTripper
+	// LoopbackNodes lets nodes/proxy reach nodes whose address is a loopback address, as that of a single machine may be. Without it only global
+	// unicast addresses are proxied to.
+	LoopbackNodes bool
 	// Addresses is the order in which a node's address types are tried; empty means upstream's default: Hostname, InternalDNS,
 	// InternalIP, ExternalDNS, ExternalIP.
 	Addresses []v1.NodeAddressType

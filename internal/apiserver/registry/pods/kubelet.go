@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -114,12 +113,4 @@ func each(s *v1.PodSpec, f func(string)) {
 	for i := range s.EphemeralContainers {
 		f(s.EphemeralContainers[i].Name)
 	}
-}
-
-// podTransport carries proxy requests straight to Pods.
-func (c Connections) podTransport() http.RoundTripper {
-	if c.Pods != nil {
-		return c.Pods
-	}
-	return &http.Transport{Proxy: nil}
 }

@@ -26,7 +26,7 @@ func (c Connections) subresources(d kind.Deps) map[string]rest.Storage {
 		"exec":                &streamREST{pods: p, kubelets: k, verb: "exec"},
 		"attach":              &streamREST{pods: p, kubelets: k, verb: "attach"},
 		"portforward":         &streamREST{pods: p, kubelets: k, verb: "portForward"},
-		"proxy":               &proxyREST{pods: p, transport: c.podTransport()},
+		"proxy":               &proxyREST{pods: p, transport: c.ProxyTransport()},
 	}
 }
 

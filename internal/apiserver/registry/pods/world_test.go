@@ -114,7 +114,7 @@ func start() error {
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert, ServiceAccountSigning: files.ServiceAccount.Key,
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key, RequestHeaderCA: files.FrontProxyCA.Cert,
 		},
-		Kubelets: pods.Connections{Kubelet: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Journal: world.facts},
+		Kubelets: pods.Connections{LoopbackNodes: true, Kubelet: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Journal: world.facts},
 		Access:   auth.Access(auth.Options{TokenFile: tokens}),
 		// Custom resources and aggregation have tests of their own.
 		CustomResourcesOff: true, AggregatorOff: true, OpenAPIv2Off: true,

@@ -47,6 +47,6 @@ func Kinds(a *Allocator, c pods.Connections) []kind.Kind {
 			AfterDelete: func(o runtime.Object) { a.release(o.(*v1.Service)) },
 		},
 		Table:        table(),
-		Subresources: func(d kind.Deps) map[string]rest.Storage { return proxyOf(c, d) },
+		Subresources: func(d kind.Deps) map[string]rest.Storage { return proxyOf(a, c, d) },
 	}}
 }

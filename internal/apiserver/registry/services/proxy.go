@@ -3,12 +3,9 @@ package services
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,25 +15,31 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/proxy"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 )
 
-func proxyOf(c pods.Connections, d kind.Deps) map[string]rest.Storage {
-	transport := c.Pods
-	if transport == nil {
-		transport = &http.Transport{Proxy: nil}
+func proxyOf(a *Allocator, c pods.Connections, d kind.Deps) map[string]rest.Storage {
+	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: c.ProxyTransport(), prefer: a.family()}}
+}
+
+// family is the cluster's default address family.
+func (a *Allocator) family() v1.IPFamily {
+	if a == nil {
+		return v1.IPv4Protocol
 	}
-	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: transport}}
+	return a.pools[0].family
 }
 
 // proxyREST is services/proxy: HTTP to one ready endpoint of the Service.
 type proxyREST struct {
 	deps      kind.Deps
 	transport http.RoundTripper
+	prefer    v1.IPFamily
 }
 
 var _ rest.Connecter = &proxyREST{}
@@ -48,7 +51,7 @@ func (r *proxyREST) NewConnectOptions() (runtime.Object, bool, string) {
 	return &v1.ServiceProxyOptions{}, true, "path"
 }
 
-// Connect proxies to [scheme:]NAME[:port name or number].
+// Connect proxies to [scheme:]NAME[:port name or number]; without a port the Service's unnamed port is meant.
 func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
 	o, ok := options.(*v1.ServiceProxyOptions)
 	if !ok {
@@ -58,52 +61,49 @@ func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	if !valid {
 		return nil, errors.NewBadRequest(fmt.Sprintf("invalid service request %q", id))
 	}
-	got, err := r.deps.Store.Get(ctx, name, &metav1.GetOptions{})
+	port, err := r.namedPort(ctx, name, port)
 	if err != nil {
 		return nil, err
+	}
+	slices, err := r.slices(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	host, err := proxy.RandomEndpoint(name, slices, port, r.prefer, func(e *discoveryv1.Endpoint) bool { return r.isPod(ctx, e) })
+	if err != nil {
+		return nil, err
+	}
+	return pods.ProxyHandler(&url.URL{Scheme: scheme, Host: host}, o.Path, r.transport, responder), nil
+}
+
+// namedPort is the name of the Service's port that is given by name or by number.
+func (r *proxyREST) namedPort(ctx context.Context, name, port string) (string, error) {
+	number, err := strconv.ParseInt(port, 10, 64)
+	if err != nil {
+		return port, nil
+	}
+	got, err := r.deps.Store.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return "", err
 	}
 	s, ok := got.(*v1.Service)
 	if !ok {
-		return nil, fmt.Errorf("unexpected object type %T in the store of services", got)
+		return "", fmt.Errorf("unexpected object type %T in the store of services", got)
 	}
-	portName, err := namedPort(s, port)
-	if err != nil {
-		return nil, err
-	}
-	slices, err := r.slices(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	targets := Targets(slices, portName)
-	if len(targets) == 0 {
-		return nil, errors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", id))
-	}
-	u := &url.URL{Scheme: scheme, Host: targets[rand.IntN(len(targets))], Path: "/" + strings.TrimPrefix(o.Path, "/")}
-	return proxy.NewUpgradeAwareHandler(u, r.transport, true, false, proxy.NewErrorResponder(responder)), nil
-}
-
-// namedPort is the name of the Service port that a request means by name or number; one without a port means the only unnamed one.
-func namedPort(s *v1.Service, port string) (string, error) {
 	for _, p := range s.Spec.Ports {
-		if p.Name == port || strconv.Itoa(int(p.Port)) == port {
+		if int64(p.Port) == number {
 			return p.Name, nil
 		}
 	}
-	if port == "" && len(s.Spec.Ports) == 1 {
-		return s.Spec.Ports[0].Name, nil
-	}
-	if _, err := strconv.Atoi(port); err == nil {
-		return "", errors.NewServiceUnavailable(fmt.Sprintf("no service port %s found for service %q", port, s.Name))
-	}
-	return port, nil
+	return "", errors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, name))
 }
 
-func (r *proxyREST) slices(ctx context.Context, s *v1.Service) ([]discoveryv1.EndpointSlice, error) {
+func (r *proxyREST) slices(ctx context.Context, service string) ([]*discoveryv1.EndpointSlice, error) {
 	store := r.deps.Lookup(discoveryv1.GroupName, "endpointslices")
 	if store == nil {
 		return nil, errors.NewServiceUnavailable("endpointslices are not served here")
 	}
-	sel := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: s.Name})
+	sel := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service})
 	o, err := store.List(ctx, &internalversion.ListOptions{LabelSelector: sel})
 	if err != nil {
 		return nil, err
@@ -112,23 +112,29 @@ func (r *proxyREST) slices(ctx context.Context, s *v1.Service) ([]discoveryv1.En
 	if !ok {
 		return nil, fmt.Errorf("unexpected list type %T in the store of endpointslices", o)
 	}
-	return list.Items, nil
+	out := make([]*discoveryv1.EndpointSlice, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out, nil
 }
 
-// Targets are the host:port pairs of ready endpoints for a port name.
-func Targets(slices []discoveryv1.EndpointSlice, portName string) []string {
-	var out []string
-	for _, s := range slices {
-		for _, p := range s.Ports {
-			if p.Port == nil || p.Name != nil && *p.Name != portName || p.Name == nil && portName != "" {
-				continue
-			}
-			for _, e := range s.Endpoints {
-				if (e.Conditions.Ready == nil || *e.Conditions.Ready) && len(e.Addresses) > 0 {
-					out = append(out, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
-				}
-			}
+// isPod says whether an endpoint is a Pod of the request's namespace that has this address: who may write EndpointSlices reaches no other address
+// through the API server.
+func (r *proxyREST) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
+	store := r.deps.Lookup("", "pods")
+	if store == nil || e.TargetRef == nil || e.TargetRef.Namespace != request.NamespaceValue(ctx) || len(e.Addresses) == 0 {
+		return false
+	}
+	got, err := store.Get(ctx, e.TargetRef.Name, &metav1.GetOptions{})
+	p, ok := got.(*v1.Pod)
+	if err != nil || !ok {
+		return false
+	}
+	for _, ip := range p.Status.PodIPs {
+		if ip.IP == e.Addresses[0] {
+			return true
 		}
 	}
-	return out
+	return false
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
@@ -219,22 +218,6 @@ func TestRow(t *testing.T) {
 	}
 	s.Spec.Type = v1.ServiceTypeLoadBalancer
 	if got := Row(s, metav1.Time{})[3]; got != "<pending>" {
-		t.Error(got)
-	}
-}
-
-func TestTargets(t *testing.T) {
-	slices := []discoveryv1.EndpointSlice{{
-		Ports: []discoveryv1.EndpointPort{{Name: new("web"), Port: new(int32(8080))}},
-		Endpoints: []discoveryv1.Endpoint{
-			{Addresses: []string{"10.0.0.1"}},
-			{Addresses: []string{"10.0.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
-		},
-	}}
-	if got := fmt.Sprint(Targets(slices, "web")); got != "[10.0.0.1:8080]" {
-		t.Error(got)
-	}
-	if got := Targets(slices, "other"); len(got) != 0 {
 		t.Error(got)
 	}
 }
