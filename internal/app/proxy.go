@@ -121,7 +121,10 @@ func (u *upCommand) proxy(ctx context.Context, c cluster) error {
 	if err != nil {
 		return err
 	}
-	client, err := clientFor(c.server.InProcess(proxyUser()), "proxy")
+	if others := ofItsOwnProcess(loaded); len(others) > 0 {
+		klog.FromContext(ctx).Info("Fields of the proxy's configuration that have no effect in gantry up, where the node's and the server's settings count", "fields", strings.Join(others, ", "))
+	}
+	client, err := proxyClient(c.server.InProcess(proxyUser()), loaded, "proxy")
 	if err != nil {
 		return err
 	}
@@ -146,8 +149,12 @@ func (u *upCommand) proxy(ctx context.Context, c cluster) error {
 	if err != nil {
 		return err
 	}
-	o := proxy.Options{Client: client, Node: u.nodeName, Tables: tables, Journal: c.log.Speaker("proxy", u.nodeName),
-		Full: loaded.NFTables.SyncPeriod.Duration, MinSync: loaded.NFTables.MinSyncPeriod.Duration, Profiling: loaded.EnableProfiling}
+	if err := setConntrack(ctx, "/", loaded); err != nil {
+		return err
+	}
+	o := proxyOptions(loaded)
+	o.Client, o.Node, o.Tables, o.Journal = client, u.nodeName, tables, c.log.Speaker("proxy", u.nodeName)
+	u.node.proxy.addresses(loaded)
 	if err := u.node.proxy.listen(&o); err != nil {
 		return err
 	}
@@ -254,7 +261,10 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	client, err := clientFor(cfg, "gantry-proxy")
+	if err := setOOMScore(loaded.OOMScoreAdj); err != nil {
+		return err
+	}
+	client, err := proxyClient(cfg, loaded, "gantry-proxy")
 	if err != nil {
 		return err
 	}
@@ -270,7 +280,11 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 		return err
 	}
 	defer stop()
-	o := proxy.Options{Client: client, Node: p.node, Tables: tables, Journal: sink, Full: loaded.NFTables.SyncPeriod.Duration, MinSync: loaded.NFTables.MinSyncPeriod.Duration, Profiling: loaded.EnableProfiling}
+	if err := setConntrack(ctx, "/", loaded); err != nil {
+		return err
+	}
+	o := proxyOptions(loaded)
+	o.Client, o.Node, o.Tables, o.Journal = client, p.node, tables, sink
 	if err := p.listen(&o); err != nil {
 		return err
 	}
@@ -295,12 +309,7 @@ func (p *proxyCommand) load() (*config.Loaded, error) {
 		loaded.NodePortAddresses = p.nodePorts
 	}
 	loaded.NFTables.MasqueradeAll = loaded.NFTables.MasqueradeAll || p.masqueradeAll
-	if p.healthz == proxyHealthz && loaded.HealthzBindAddress != "" {
-		p.healthz = loaded.HealthzBindAddress
-	}
-	if p.metrics == proxyMetrics && loaded.MetricsBindAddress != "" {
-		p.metrics = loaded.MetricsBindAddress
-	}
+	p.addresses(loaded)
 	if p.node == "" {
 		p.node = loaded.HostnameOverride
 	}

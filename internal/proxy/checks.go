@@ -75,8 +75,7 @@ func (c *checks) handler(one *check) http.Handler {
 		one.mu.Lock()
 		name, local := one.name, one.local
 		one.mu.Unlock()
-		_, healthy, eligible := c.health.now()
-		healthy = healthy && eligible
+		_, healthy, _ := c.health.now()
 		code := http.StatusServiceUnavailable
 		if local > 0 && healthy {
 			code = http.StatusOK
@@ -89,7 +88,8 @@ func (c *checks) handler(one *check) http.Handler {
 	})
 }
 
-// count notes how many endpoints a Service with a health-check node port has on this node.
+// count notes how many ready endpoints a Service with a health-check node port has on this node. Ending ones still get what comes here, but load
+// balancers should send nothing new.
 func (p *Proxy) count(key string, s *v1.Service) {
 	delete(p.counts, key)
 	if s == nil || p.ports[key] == nil || s.Spec.HealthCheckNodePort <= 0 || s.Spec.HealthCheckNodePort > 65535 {
@@ -98,6 +98,9 @@ func (p *Proxy) count(key string, s *v1.Service) {
 	pods := map[string]bool{}
 	for _, ports := range p.ports[key] {
 		for _, port := range ports {
+			if !port.LocalReady {
+				continue
+			}
 			for _, e := range port.Local {
 				pods[who(e)] = true
 			}

@@ -24,6 +24,8 @@ type Options struct {
 	Tables []Table
 	// Full is how often the kernel is compared with what is wanted; MinSync the least time between two changes. 0: 1 hour, 50 ms.
 	Full, MinSync time.Duration
+	// Resync is how often every Service is looked at anew, whether or not it changed; 0: never.
+	Resync time.Duration
 	// Healthz and Metrics are served there; nil: nowhere.
 	Healthz, Metrics net.Listener
 	// Profiling serves profiles beside the metrics, under /debug/pprof.

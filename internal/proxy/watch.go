@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 )
@@ -54,6 +55,9 @@ func (p *Proxy) watch(ctx context.Context) error {
 	follow(p.views.nodes, func(any) { p.mail.tellAll() })
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("proxy: %w", err)
+	}
+	if p.o.Resync > 0 {
+		go wait.UntilWithContext(ctx, func(context.Context) { p.mail.tellAll() }, p.o.Resync)
 	}
 	shared.Start(ctx.Done())
 	own.Start(ctx.Done())

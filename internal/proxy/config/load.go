@@ -23,6 +23,9 @@ var effective = []string{
 	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress", "bindAddressHardFail",
 	"mode", "nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod",
 	"detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix", "clusterCIDR", "nodePortAddresses", "enableProfiling",
+	"conntrack.maxPerCore", "conntrack.min", "conntrack.tcpEstablishedTimeout", "conntrack.tcpCloseWaitTimeout", "conntrack.tcpBeLiberal",
+	"conntrack.udpTimeout", "conntrack.udpStreamTimeout", "bindAddress", "configSyncPeriod", "oomScoreAdj",
+	"clientConnection.qps", "clientConnection.burst", "clientConnection.contentType", "clientConnection.acceptContentTypes",
 }
 
 // Loaded is a configuration with what to tell of it.
@@ -103,6 +106,16 @@ func (l *Loaded) Check() error {
 	}
 	if l.NFTables.SyncPeriod.Duration < 0 || l.NFTables.MinSyncPeriod.Duration < 0 {
 		bad("nftables.syncPeriod, nftables.minSyncPeriod", "must not be negative")
+	}
+	conntrackErrors(&l.KubeProxyConfiguration.Conntrack, bad)
+	if o := l.OOMScoreAdj; o != nil && (*o < -1000 || *o > 1000) {
+		bad("oomScoreAdj", "%d must be between -1000 and 1000", *o)
+	}
+	if l.ConfigSyncPeriod.Duration < 0 {
+		bad("configSyncPeriod", "must not be negative")
+	}
+	if _, err := netip.ParseAddr(l.BindAddress); err != nil && l.BindAddress != "" {
+		bad("bindAddress", "%q is not an address such as 192.0.2.1", l.BindAddress)
 	}
 	if _, err := ranges(l.ClusterCIDR); err != nil {
 		bad("clusterCIDR", "%v", err)

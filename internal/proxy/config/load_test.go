@@ -43,7 +43,7 @@ func TestFieldsThatHaveNoEffectAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"conntrack.maxPerCore", "featureGates.X"}; !slices.Equal(l.Idle, want) {
+	if want := []string{"featureGates.X"}; !slices.Equal(l.Idle, want) {
 		t.Errorf("without effect: %q, want %q", l.Idle, want)
 	}
 	s := l.Settings(rules.IPv4)
@@ -79,6 +79,11 @@ func TestWrongFieldsAreRefusedByName(t *testing.T) {
 		{head + "detectLocalMode: BridgeInterface", "detectLocal.bridgeInterface: must be set when detectLocalMode is BridgeInterface"},
 		{head + "detectLocalMode: LocalCIDR", `detectLocalMode: "LocalCIDR" is not supported: write ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix`},
 		{head + "nftables: {masqueradeBit: 32}", "nftables.masqueradeBit: 32 must be between 0 and 31"},
+		{head + "conntrack: {maxPerCore: -1}", "conntrack.maxPerCore: -1 must be 0 or more"},
+		{head + "conntrack: {tcpCloseWaitTimeout: -1s}", "conntrack.tcpCloseWaitTimeout: -1s must be 0 or more"},
+		{head + "oomScoreAdj: 1001", "oomScoreAdj: 1001 must be between -1000 and 1000"},
+		{head + "configSyncPeriod: -1s", "configSyncPeriod: must not be negative"},
+		{head + "bindAddress: eth0", `bindAddress: "eth0" is not an address such as 192.0.2.1`},
 		{head + "nosuch: 1", `error unmarshaling JSON: while decoding JSON: json: unknown field "nosuch"`},
 	} {
 		if _, err := load(t, c.body); err == nil || err.Error() != c.want {

@@ -26,7 +26,7 @@ func (p *Port) choose(in Input, family Family) {
 		p.Cluster = pick(all, func(c *candidate) bool { return c.serving && c.terminating })
 	}
 	p.Local = pick(all, func(c *candidate) bool { return c.ready && c.OnNode })
-	if len(p.Local) == 0 {
+	if p.LocalReady = len(p.Local) > 0; !p.LocalReady {
 		p.Local = pick(all, func(c *candidate) bool { return c.serving && c.terminating && c.OnNode })
 	}
 	p.Any = len(p.Cluster) > 0 || len(p.Local) > 0

@@ -40,6 +40,8 @@ type Port struct {
 	Cluster []Endpoint
 	Local   []Endpoint
 	Any     bool
+	// LocalReady tells that those in Local are ready. Else they are ending ones that still serve, which health-check node ports do not count.
+	LocalReady bool
 }
 
 // Addresses are where a Service is reached.
