@@ -58,7 +58,7 @@ func (r *criCommand) ask(ctx context.Context, do func(*cri.Client) error) error 
 	if err != nil {
 		return err
 	}
-	o := cri.Options{Endpoint: endpoint, ImageEndpoint: r.place.cri.ImageEndpoint, Timeout: r.timeout}
+	o := cri.Options{Endpoint: endpoint, ImageEndpoint: r.place.cri.ImageEndpoint, Timeout: r.timeout, FailFast: true}
 	if r.debug {
 		o.Messages = func(request, answer proto.Message) {
 			fmt.Fprintln(r.Err, ctl.Text(request))

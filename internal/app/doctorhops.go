@@ -44,7 +44,7 @@ func (s *sightseer) hops(ctx context.Context, client kubernetes.Interface, to ex
 	}
 	var runtime *cri.Client
 	out = append(out, try(doctor.Hop{Name: "container runtime", Said: "CRI over gRPC on " + s.endpoint(), Fix: "start the runtime"}, func(ctx context.Context) (err error) {
-		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.endpoint(), Timeout: doctorPatience})
+		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.endpoint(), Timeout: doctorPatience, FailFast: true})
 		return err
 	}))
 	if runtime == nil {

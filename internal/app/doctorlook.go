@@ -82,7 +82,7 @@ func (s *sightseer) runtime(ctx context.Context) *doctor.Runtime {
 	if _, err := os.Stat(path); os.IsPermission(err) || s.place.runtime == "" && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	client, err := cri.Dial(ctx, cri.Options{Endpoint: r.Endpoint, Timeout: doctorPatience})
+	client, err := cri.Dial(ctx, cri.Options{Endpoint: r.Endpoint, Timeout: doctorPatience, FailFast: true})
 	if err != nil {
 		r.Err = err
 		return r

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -36,6 +37,7 @@ type Options struct {
 	Journal        journal.Sink  // receives a journal.Called per changing call; nil writes nothing
 	Timeout        time.Duration // of one call; 0 means 2 minutes
 	ConnectTimeout time.Duration // how long Dial waits for the first answer; 0 means Timeout
+	FailFast       bool          // Dial fails at once where nobody listens; else it waits for a runtime that is starting
 
 	// Calls is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
 	Calls func(method string, took time.Duration, err error)
@@ -60,6 +62,11 @@ type Client struct {
 // Dial connects and shakes hands. The error names the endpoint and says whether nothing listens there, nothing answers, or another API is spoken.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	o = withDefaults(o)
+	if o.FailFast {
+		if err := o.listening(ctx); err != nil {
+			return nil, err
+		}
+	}
 	signs := newSigns()
 	conn, err := connect(o.Endpoint, o, signs)
 	if err != nil {
@@ -184,6 +191,35 @@ func (c *Client) shakeHands(ctx context.Context, o Options) (*runtimeapi.Version
 		return nil, explain(endpoint, "runtime.v1.ImageService", err)
 	}
 	return v, nil
+}
+
+// listening connects once to each socket; the error says why that failed.
+func (o Options) listening(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	for _, endpoint := range []string{o.Endpoint, o.ImageEndpoint} {
+		if endpoint == "" && o.Endpoint != "" {
+			continue // no image service of its own
+		}
+		path, err := SocketPath(endpoint)
+		if err != nil {
+			return err
+		}
+		conn, err := o.Dialer(ctx, path)
+		switch {
+		case err == nil:
+			_ = conn.Close() // it was only to see whether somebody is there
+		case errors.Is(err, os.ErrNotExist):
+			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w", endpoint, err)
+		case errors.Is(err, os.ErrPermission):
+			return fmt.Errorf("container runtime endpoint %q: this process may not open the socket: try as root: %w", endpoint, err)
+		case errors.Is(err, unix.ECONNREFUSED):
+			return fmt.Errorf("container runtime endpoint %q: nobody listens on the socket: is the container runtime running? %w", endpoint, err)
+		default:
+			return fmt.Errorf("container runtime endpoint %q: %w", endpoint, err)
+		}
+	}
+	return nil
 }
 
 // explain turns a failed handshake into a sentence with a remedy.
