@@ -47,12 +47,13 @@ type engine struct {
 	// network tells that Pods are on Gantry's own network.
 	network bool
 	gate    net.Listener // where new Pods wait for their network policies; nil: nowhere
+	images  *importNews
 	say     func(string, ...any)
 }
 
 // startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is told each step.
 func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(string, ...any)) (*engine, error) {
-	e := &engine{meter: metrics.New(), say: say}
+	e := &engine{meter: metrics.New(), images: newImportNews(), say: say}
 	sink = e.meter.Sink(sink)
 	endpoint := p.runtime
 	if endpoint == "" {
@@ -89,6 +90,7 @@ func (p *place) ownEngine(ctx context.Context, e *engine, say func(string, ...an
 			say("containerd %s (pid %d, %s)", ev.What, ev.PID, ev.Took.Round(time.Millisecond))
 		}
 	}
+	cfg.OnImport = e.images.put
 	var err error
 	e.child, err = containerd.Start(ctx, cfg)
 	if networkErr := <-made; networkErr != nil {
@@ -312,6 +314,10 @@ func (x *parts) run(ctx context.Context) error {
 			return x.report.Run(ctx)
 		},
 		func(ctx context.Context) error { x.end.keeper.Run(ctx); <-ctx.Done(); return nil },
+		func(ctx context.Context) error {
+			x.api.n.engine.followImages(ctx, x.api.events, x.api.n.place.nodeName)
+			return nil
+		},
 		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
 	)
 }

@@ -491,8 +491,44 @@ func TestArchivesInTheImagesDirectoryAreThere(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "broken.tar"), []byte("no archive"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := containerd.Start(t.Context(), n.cfg); err == nil || !strings.Contains(err.Error(), "mend the archive or take it out of "+dir) {
-		t.Errorf("a broken archive: %v", err)
+	told := make(chan containerd.ImportedArchive, 10)
+	n.cfg.OnImport = func(i containerd.ImportedArchive) { told <- i }
+	child := n.start() // a broken archive keeps nothing from starting
+	if i := <-told; i.File != filepath.Join(dir, "broken.tar") || i.Err == nil || !strings.Contains(i.Err.Error(), "mend the archive or take it out of "+dir) {
+		t.Errorf("a broken archive: %+v", i)
+	}
+
+	// What is put there while the node runs is imported once it is complete.
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- child.FollowImages(ctx, func(err error) { t.Error(err) }) }()
+	whole, err := os.ReadFile(filepath.Join(dir, "busybox.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "late.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(whole) > 0 {
+		part := whole[:min(len(whole), 1<<18)]
+		if _, err := f.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		whole = whole[len(part):]
+	}
+	if status() != nil {
+		t.Error("an archive was imported before it was closed")
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if i := <-told; i.File != f.Name() || i.Err != nil || len(i.Names) != 1 || status() == nil {
+		t.Errorf("a late archive: %+v", i)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

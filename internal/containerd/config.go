@@ -28,7 +28,7 @@ type Config struct {
 	CNIConfDir, CNIBinDir string
 	// RegistryDir has one directory per registry host with its hosts.toml; default DataDir/containerd/certs.d.
 	RegistryDir string
-	// ImagesDir has image archives that are imported at the start; default DataDir/images.
+	// ImagesDir has image archives that are imported at the start, and while FollowImages runs; default DataDir/images.
 	ImagesDir string
 	// Snapshotter is "overlayfs" or "native"; default: overlayfs where the file system of DataDir supports it.
 	Snapshotter string
@@ -38,6 +38,8 @@ type Config struct {
 	ReadyTimeout time.Duration
 	// OnEvent is told what happens to the child; it must not block. May be nil.
 	OnEvent func(Event)
+	// OnImport is told of each archive of ImagesDir that was imported or could not be; it must not block. May be nil.
+	OnImport func(ImportedArchive)
 }
 
 // Event is something that happened to containerd.

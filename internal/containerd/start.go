@@ -24,6 +24,7 @@ const stopGrace = 5 * time.Second
 type Child struct {
 	cfg         Config
 	snapshotter string
+	images      *archives
 	cancel      context.CancelFunc
 	watching    sync.WaitGroup
 
@@ -62,7 +63,8 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		}
 	}
 	c := &Child{cfg: cfg, snapshotter: host.snapshotter, proc: proc}
-	if err := errors.Join(c.ensurePause(ctx), c.preload(ctx)); err != nil {
+	c.images = c.archives()
+	if err := errors.Join(c.ensurePause(ctx), c.images.scan(ctx)); err != nil {
 		if what == Started {
 			err = errors.Join(err, proc.end(ctx, stopGrace))
 		}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/containerd"
+)
+
+// Reasons of the Node's events about archives in DATA-DIR/images.
+const (
+	archiveImported = "ImageArchiveImported"
+	archiveFailed   = "ImageArchiveFailed"
+)
+
+// importNews keeps what was told of archives until somebody can write events: the first are imported before the node
+// speaks to an API server.
+type importNews struct {
+	mu   sync.Mutex
+	list []containerd.ImportedArchive
+	bell chan struct{} // something is in the list; capacity one
+}
+
+func newImportNews() *importNews { return &importNews{bell: make(chan struct{}, 1)} }
+
+// put never blocks.
+func (n *importNews) put(i containerd.ImportedArchive) {
+	n.mu.Lock()
+	n.list = append(n.list, i)
+	n.mu.Unlock()
+	select {
+	case n.bell <- struct{}{}:
+	default:
+	}
+}
+
+func (n *importNews) take() []containerd.ImportedArchive {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.list
+	n.list = nil
+	return out
+}
+
+// tell says each import in the log and as an event of the Node, until ctx ends.
+func (n *importNews) tell(ctx context.Context, events record.EventRecorder, node string) {
+	about := &v1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.bell:
+		}
+		for _, i := range n.take() {
+			if i.Err != nil {
+				klog.FromContext(ctx).Error(i.Err, "An image archive is not imported", "file", i.File)
+				events.Event(about, v1.EventTypeWarning, archiveFailed, i.Err.Error())
+				continue
+			}
+			klog.FromContext(ctx).Info("An image archive is imported", "file", i.File, "images", i.Names)
+			events.Event(about, v1.EventTypeNormal, archiveImported, "Imported "+strings.Join(i.Names, ", ")+" from "+i.File)
+		}
+	}
+}
+
+// followImages imports archives that are put into DATA-DIR/images, until ctx ends. That it cannot look there is no
+// reason for the node to stop.
+func (e *engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
+	var all sync.WaitGroup
+	all.Go(func() { e.images.tell(ctx, events, node) })
+	if e.child != nil {
+		fault := func(err error) { klog.FromContext(ctx).Error(err, "Image archives wait") }
+		if err := e.child.FollowImages(ctx, fault); err != nil {
+			klog.FromContext(ctx).Error(err, "Image archives are imported at the next start only")
+		}
+	}
+	<-ctx.Done()
+	all.Wait()
+}

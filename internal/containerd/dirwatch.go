@@ -1,0 +1,93 @@
+package containerd
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirWatch tells when a file of a directory may be complete. The directory need not exist yet, and may be removed and made again; its parent must exist.
+type dirWatch struct {
+	dir     string
+	file    *os.File
+	changed chan error // nil: look now; an error ends it; at most one waits
+	end     sync.Once
+
+	own, parent int // watches; own is -1 while the directory is not there
+}
+
+// complete are the events after which a file may be whole. IN_CREATE is for links; a file that is only begun is still open, and its end is told by IN_CLOSE_WRITE.
+const complete = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_CREATE | unix.IN_ATTRIB
+
+func newDirWatch(dir string) (*dirWatch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	w := &dirWatch{dir: filepath.Clean(dir), file: os.NewFile(uintptr(fd), "inotify"), changed: make(chan error, 1)}
+	if w.parent, err = unix.InotifyAddWatch(fd, filepath.Dir(w.dir), unix.IN_CREATE|unix.IN_MOVED_TO); err != nil {
+		w.close()
+		return nil, os.NewSyscallError("inotify_add_watch "+filepath.Dir(w.dir), err)
+	}
+	w.enter(fd)
+	go w.read(fd)
+	return w, nil
+}
+
+func (w *dirWatch) close() { w.end.Do(func() { _ = w.file.Close() }) }
+
+// enter watches the directory itself, if it is there.
+func (w *dirWatch) enter(fd int) {
+	own, err := unix.InotifyAddWatch(fd, w.dir, complete|unix.IN_ONLYDIR)
+	if err != nil {
+		own = -1
+	}
+	w.own = own
+}
+
+func (w *dirWatch) read(fd int) {
+	defer close(w.changed)
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := w.file.Read(buffer)
+		if err != nil {
+			if !errors.Is(err, os.ErrClosed) {
+				w.changed <- err
+			}
+			return
+		}
+		if w.digest(fd, buffer[:n]) {
+			select {
+			case w.changed <- nil:
+			default: // a look is asked for already
+			}
+		}
+	}
+}
+
+// digest reads events; it is true when one of them asks for a look.
+func (w *dirWatch) digest(fd int, raw []byte) (look bool) {
+	for len(raw) >= unix.SizeofInotifyEvent {
+		watch, mask := int(int32(binary.NativeEndian.Uint32(raw))), binary.NativeEndian.Uint32(raw[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(raw[12:]))
+		name := strings.TrimRight(string(raw[unix.SizeofInotifyEvent:min(end, len(raw))]), "\x00")
+		raw = raw[min(end, len(raw)):]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			look = true
+		case watch == w.parent && name == filepath.Base(w.dir):
+			w.enter(fd)
+			look = true
+		case watch == w.own && mask&unix.IN_IGNORED != 0:
+			w.own = -1
+		case watch == w.own && isArchive(name):
+			look = true
+		}
+	}
+	return look
+}
