@@ -1,7 +1,10 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	stdio "io"
 
 	"github.com/spf13/cobra"
 
@@ -12,26 +15,52 @@ func newImage(io IO) *cobra.Command {
 	image := &cobra.Command{Use: "image", Short: "Bring images to this node without a registry", Example: "  gantry image import web.tar"}
 	p := &place{}
 	imports := &cobra.Command{
-		Use:     "import FILE",
-		Short:   "Import a docker or OCI archive into this instance's containerd",
-		Example: "  sudo gantry image import web.tar\n  sudo gantry image import --data-dir /tmp/two web.tar",
-		Args:    exactlyOne("the path of an image archive"),
-		RunE: func(c *cobra.Command, args []string) error {
+		Use:   "import FILE…",
+		Short: "Import docker or OCI archives into this instance's containerd",
+		Long: "import loads image archives, as `docker save` and `skopeo copy` write them, plain or gzipped. An archive that cannot be imported is named, the others are\n" +
+			"imported all the same. Archives in DATA-DIR/images need no command: gantry imports them at its start, and while it runs as soon as they are complete.",
+		Example: "  sudo gantry image import web.tar db.tar\n  sudo gantry image import --data-dir /tmp/two *.tar",
+		Args:    oneOrMore("the path of an image archive, or several"),
+		RunE: func(c *cobra.Command, files []string) error {
 			if err := p.complete(); err != nil {
 				return err
 			}
-			names, err := containerd.ImportFile(c.Context(), p.containerdConfig(), args[0])
-			if err != nil {
-				return withFix(fmt.Errorf("import %s: %w", args[0], err), "check the file, and that `gantry up` runs with --data-dir %s", p.dataDir)
-			}
-			for _, n := range names {
-				fmt.Fprintln(io.Out, "imported", n)
-			}
-			return nil
+			return importAll(c.Context(), files, io.Out, func(ctx context.Context, file string) ([]string, error) {
+				names, err := containerd.ImportFile(ctx, p.containerdConfig(), file)
+				return names, withFix(err, "check the file, and that `gantry up` runs with --data-dir %s", p.dataDir)
+			})
 		},
 	}
 	p.dataFlag(imports.Flags())
 	p.nodeFlags(imports.Flags())
 	image.AddCommand(imports)
 	return image
+}
+
+// importAll imports each file and prints the names of its images. One that fails does not keep the others back; the error names all that failed.
+func importAll(ctx context.Context, files []string, out stdio.Writer, one func(ctx context.Context, file string) ([]string, error)) error {
+	var errs []error
+	for _, file := range files {
+		names, err := one(ctx, file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("import %s: %w", file, err))
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		for _, n := range names {
+			fmt.Fprintln(out, "imported", n)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// oneOrMore is cobra.MinimumNArgs(1) with a message that says what is missing.
+func oneOrMore(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return nil
+		}
+		return usageError{fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help")}
+	}
 }
