@@ -142,32 +142,47 @@ func writeJSON(w io.Writer, v any) error {
 func newWhy(io IO) *cobra.Command {
 	e := &eye{out: io.Out}
 	c := &cobra.Command{
-		Use:   "why KIND/NAME | PHRASE",
+		Use:   "why KIND/NAME… | PHRASE",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other objects, what holds them up",
 		Long: "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by itself, and what a person can do.\n" +
 			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its Pods or of their making; it also knows service, node and pvc. Of a name that a container could not resolve it says why.\n" +
 			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, what to do.",
 		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
-		Args:    exactlyOne("an object: pod/NAME, deployment/NAME, …"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if isPhrase(args[0]) {
-				return e.phrase(args[0])
-			}
-			a, now, err := e.answer(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			switch e.output {
-			case "", "text":
-				return a.WriteText(e.out, now)
-			case "json":
-				return writeJSON(e.out, a)
-			}
-			return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
-		},
+		Args:    oneOrMore("an object or several: pod/NAME, deployment/NAME, …"),
+		RunE:    func(c *cobra.Command, args []string) error { return e.why(c.Context(), args) },
 	}
 	e.flags(c, "text (default), json")
 	return c
+}
+
+// why answers about each object in turn; one that cannot be asked about does not keep the others back. As JSON, several
+// answers are a stream of objects.
+func (e *eye) why(ctx context.Context, args []string) error {
+	if e.output != "" && e.output != "text" && e.output != "json" {
+		return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+	}
+	var errs []error
+	for i, arg := range args {
+		if i > 0 && e.output != "json" {
+			if _, err := fmt.Fprintln(e.out); err != nil {
+				return err
+			}
+		}
+		if isPhrase(arg) {
+			errs = append(errs, e.phrase(arg))
+			continue
+		}
+		a, now, err := e.answer(ctx, arg)
+		switch {
+		case err != nil:
+		case e.output == "json":
+			err = writeJSON(e.out, a)
+		default:
+			err = a.WriteText(e.out, now)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // gather reads what an answer is made from. Without a journal (another Kubernetes) the Pod, its node and its events have to do.
@@ -283,6 +298,9 @@ func (e *eye) around(ctx context.Context, client kubernetes.Interface, in *expla
 		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err == nil {
 			in.Node = n
+			if explain.AsksImages(in.Pod) {
+				in.Images = imagesHere(ctx, client, n)
+			}
 		} else if apierrors.IsForbidden(err) {
 			in.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}} // there, as far as this asker may know
 		} else if !apierrors.IsNotFound(err) {

@@ -25,6 +25,7 @@ type In struct {
 	Events  []corev1.Event
 	Cluster *Cluster          // what is around it; nil when the asker may not see it
 	Around  *Around           // of its namespace; nil when the asker may not see it
+	Images  []string          // names of images that the runtime of the Pod's node has, beside those of its status; nil: not asked
 	Words   map[string]string // the last lines of containers that ended otherwise than with 0, by name
 }
 

@@ -51,6 +51,7 @@ func imageFails(in In) *Answer {
 			a.Next = "next try in " + ago(f.RetryAt.Sub(in.Now))
 		}
 		p.judge(a, w.Reason)
+		p.present(a)
 		a.Facts = append(a.Facts, "the runtime's words: "+p.text)
 		return a
 	}
