@@ -38,7 +38,10 @@ func newDoctor(io IO) *cobra.Command {
 			"The exit code is 1 when there is a problem, 0 otherwise.",
 		Example: "  sudo gantry doctor\n  gantry doctor --kubeconfig admin.conf -o json\n  sudo gantry doctor --exec pod/web -n shop",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return d.run(c.Context()) },
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.kubeconfig = d.kubeconfigToAsk(c.Flags().Changed("data-dir"))
+		return d.run(c.Context())
 	}
 	d.flags(c, "text (default), json")
 	f := c.Flags()
@@ -48,6 +51,15 @@ func newDoctor(io IO) *cobra.Command {
 	f.StringVarP(&d.container, "container", "c", "", "its container (default: the first)")
 	f.BoolVarP(&d.quiet, "quiet", "q", false, "leave out what is well")
 	return c
+}
+
+// kubeconfigToAsk is --kubeconfig, else that of the instance whose directory was named; empty leaves the choice to what
+// every command takes.
+func (d *doctorCommand) kubeconfigToAsk(named bool) string {
+	if own := kubeconfigIn(d.place.dataDir); d.kubeconfig == "" && named && readable(own) {
+		return own
+	}
+	return d.kubeconfig
 }
 
 func checkHelp() string {

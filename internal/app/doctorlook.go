@@ -243,8 +243,11 @@ func (s *sightseer) ports(ctx context.Context, n *v1.Node, out *doctor.Node) {
 		return
 	}
 	readOnly := 10255
-	if out.Config != nil {
+	switch {
+	case out.Config != nil:
 		readOnly = int(out.Config.ReadOnlyPort)
+	case out.Local:
+		readOnly = 0 // it did not say, and another kubelet of this machine may have the usual port
 	}
 	// Whose certificate it is does not matter: nothing is told to it, and only the code of its answer is looked at.
 	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // see above

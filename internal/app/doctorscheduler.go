@@ -14,10 +14,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/host"
 )
 
-// scheduler asks the scheduler of this machine; nil when none listens on the usual port. It shows a client certificate and never a token: the port signs itself, so that
-// nobody knows who listens.
+// scheduler asks the scheduler of this instance; nil when it has none that serves. It shows a client certificate and
+// never a token: the port signs itself, so that nobody knows who listens.
 func (s *sightseer) scheduler(ctx context.Context, cfg *rest.Config) *doctor.Scheduler {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(host.Port))
+	address := schedulerAddress(s.place.dataDir, net.JoinHostPort("127.0.0.1", strconv.Itoa(host.Port)))
+	if address == "" {
+		return nil
+	}
 	conn, err := (&net.Dialer{Timeout: doctorPatience}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil

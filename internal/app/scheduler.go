@@ -115,6 +115,11 @@ func (u *upCommand) schedule(ctx context.Context, c cluster) error {
 			return err
 		}
 	}
+	if o.Listen != nil {
+		notePort(u.dataDir, schedulerPart, o.Listen.Listener.Addr().String())
+	} else {
+		notePort(u.dataDir, schedulerPart, "")
+	}
 	return host.Run(ctx, o)
 }
 
