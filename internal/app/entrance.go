@@ -22,6 +22,7 @@ type entrance struct {
 	reads      uint // at once, as writes; 0 is no bound
 	writes     uint
 	gates      gates
+	kubeletCA  string // file of further authorities of kubelets' serving certificates
 }
 
 // inFlight is the bounds as the server's configuration has them, where 0 stands for the default.
@@ -56,6 +57,7 @@ func (e *entrance) flags(f *pflag.FlagSet) {
 	f.BoolVar(&e.encryption.Reload, "encryption-provider-config-automatic-reload", true, "take that file's changes while running")
 	f.BoolVar(&e.fair, "enable-priority-and-fairness", false, "divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 µs")
 	f.UintVar(&e.reads, "max-requests-inflight", 400, "reads that are worked on at once; 0 is no bound; with priority and fairness the sum with the next is divided among the levels")
+	f.StringVar(&e.kubeletCA, "kubelet-certificate-authority", "", "PEM file of authorities of kubelets' serving certificates, beside the cluster's own")
 	f.UintVar(&e.writes, "max-mutating-requests-inflight", 200, "writes that are worked on at once; 0 is no bound")
 	e.auditFlags(f)
 	e.gates.flags(f)

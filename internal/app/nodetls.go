@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -111,17 +113,24 @@ func (p portIdentity) requested() (*certs.Requested, error) {
 	})
 }
 
-// selfSigned is a pair made once and kept below the data directory, as upstream's kubelet does without a configured one.
+// selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a configured one. It is for the node's name and
+// addresses, and made anew when they change.
 func (p *place) selfSigned() (pki.Pair, error) {
 	dir := filepath.Join(p.dataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki.Pair{}, err
 	}
 	pair := pki.Pair{Cert: filepath.Join(dir, "kubelet.crt"), Key: filepath.Join(dir, "kubelet.key")}
-	if readable(pair.Cert) {
+	var ips []net.IP
+	for _, text := range p.nodeIPs() {
+		if ip := net.ParseIP(text); ip != nil {
+			ips = append(ips, ip)
+		}
+	}
+	if certifies(pair.Cert, p.nodeName, ips) {
 		return pair, nil
 	}
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, nil, p.nodeIPs())
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, ips, nil)
 	if err != nil {
 		return pair, fmt.Errorf("serving certificate: %w", err)
 	}
@@ -129,6 +138,15 @@ func (p *place) selfSigned() (pki.Pair, error) {
 		return pair, err
 	}
 	return pair, os.WriteFile(pair.Key, keyPEM, 0o600)
+}
+
+// certifies tells whether the first certificate of a file is for the name and all the addresses.
+func certifies(file, name string, ips []net.IP) bool {
+	list, err := cert.CertsFromFile(file)
+	if err != nil || list[0].VerifyHostname(name) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(ips, func(ip net.IP) bool { return list[0].VerifyHostname(ip.String()) != nil })
 }
 
 // rotated is the API server's client configuration with a certificate that is renewed before it ends (rotateCertificates), and what renews it. A kubeconfig

@@ -78,7 +78,7 @@ func (p *place) newServer(ctx context.Context, files *pki.Files, log *ring.Ring)
 	if advertise.IsLoopback() {
 		advertise = netip.Addr{} // an endpoint may not be a loopback address; the server finds another one
 	}
-	kubelets, insecure, err := kubeletTransports(files)
+	kubelets, insecure, err := kubeletTransports(files, p.kubeletCA)
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +116,25 @@ func (p *place) serverError(err error) error {
 	return err
 }
 
-// kubeletTransports carry logs, exec and the like to kubelets and show the server's client certificate. The first checks theirs; the second does not, for
-// those who ask for that.
-func kubeletTransports(files *pki.Files) (checked, unchecked http.RoundTripper, err error) {
-	shown := rest.TLSClientConfig{CAFile: files.CA.Cert, CertFile: files.KubeletClient.Cert, KeyFile: files.KubeletClient.Key}
+// kubeletTransports carry logs, exec and the like to kubelets and show the server's client certificate. The first checks theirs, by the cluster's
+// authority and those of the file more if it is named; the second does not, for those who ask for that.
+func kubeletTransports(files *pki.Files, more string) (checked, unchecked http.RoundTripper, err error) {
+	believed, err := os.ReadFile(files.CA.Cert)
+	if err == nil && more != "" {
+		var further []byte
+		if further, err = readCA(more); err != nil {
+			return nil, nil, withFix(fmt.Errorf("--kubelet-certificate-authority: %w", err), "name a PEM file with the authorities of kubelets' serving certificates")
+		}
+		believed = append(append(believed, '\n'), further...)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	shown := rest.TLSClientConfig{CAData: believed, CertFile: files.KubeletClient.Cert, KeyFile: files.KubeletClient.Key}
 	if checked, err = rest.TransportFor(&rest.Config{TLSClientConfig: shown}); err != nil {
 		return nil, nil, err
 	}
-	shown.CAFile, shown.Insecure = "", true
+	shown.CAData, shown.Insecure = nil, true
 	unchecked, err = rest.TransportFor(&rest.Config{TLSClientConfig: shown})
 	return checked, unchecked, err
 }

@@ -28,6 +28,10 @@ func shippedJournal(ctx context.Context, cfg *rest.Config, who speaker) (journal
 
 type poster struct{ client rest.Interface }
 
+func (p poster) Get(ctx context.Context, path string) error {
+	return p.client.Get().AbsPath(path).Do(ctx).Error()
+}
+
 func (p poster) Post(ctx context.Context, path string, body []byte) error {
 	return p.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx).Error()
 }

@@ -23,9 +23,14 @@ const (
 	batch = 2000
 )
 
+// group is where the journal is served.
+const group = "/apis/journal.gantry.dev/v1alpha1"
+
 // Poster posts a JSON body to a path of the API server.
 type Poster interface {
 	Post(ctx context.Context, path string, body []byte) error
+	// Get reads a path; its error is of the API server's answer.
+	Get(ctx context.Context, path string) error
 }
 
 // Shipper is the Sink of a component.
@@ -37,12 +42,14 @@ type Shipper struct {
 	waiting []journal.Entry
 	bell    chan struct{}
 
+	told map[string]bool // namespaces whose refusal was logged
+
 	each int // bytes that an entry took in the batch before; only Run's goroutine touches it
 }
 
 // New makes a shipper that speaks for a component; Run sends.
 func New(p Poster, by, node string) *Shipper {
-	return &Shipper{post: p, by: by, node: node, bell: make(chan struct{}, 1)}
+	return &Shipper{post: p, by: by, node: node, bell: make(chan struct{}, 1), told: map[string]bool{}}
 }
 
 // Put keeps the fact until the next beat. Facts about what is in no namespace, nodes and images, stay with their component: the API server's journal
@@ -64,8 +71,11 @@ func (s *Shipper) Put(ref journal.Ref, fact journal.Fact) {
 	}
 }
 
-// Run sends until ctx ends, and then once more what is left.
+// Run sends until ctx ends, and then once more what is left. It ends by itself when the API server keeps no journal, and says so once.
 func (s *Shipper) Run(ctx context.Context) {
+	if s.absent(ctx) {
+		return
+	}
 	for {
 		select {
 		case <-s.bell:
@@ -100,18 +110,35 @@ func (s *Shipper) send(ctx context.Context) bool {
 			n := min(batch, len(entries))
 			err := s.postBatch(ctx, ns, entries[:n])
 			switch {
-			case apierrors.IsNotFound(err):
-				klog.FromContext(ctx).Info("The API server keeps no journal; facts of this component are not kept")
-				return false
-			case apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
-				klog.FromContext(ctx).Error(err, "The API server refuses the journal's entries", "namespace", ns)
+			case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+				if !apierrors.IsBadRequest(err) && s.absent(ctx) {
+					return false
+				}
+				if !s.told[ns] {
+					s.told[ns] = true
+					klog.FromContext(ctx).Error(err, "The API server refuses the journal's entries; further refusals are not logged", "namespace", ns)
+				}
 			case err != nil:
-				s.putBack(entries)
+				for _, unsent := range byNamespace { // those of other namespaces too
+					s.putBack(unsent)
+				}
 				return true
 			}
 			entries = entries[n:]
+			byNamespace[ns] = entries
 		}
+		delete(byNamespace, ns)
 	}
+	return true
+}
+
+// absent tells whether the API server has no journal, as any other Kubernetes: who may not write one is refused there before it is said that there is
+// none. It is logged.
+func (s *Shipper) absent(ctx context.Context) bool {
+	if !apierrors.IsNotFound(s.post.Get(ctx, group)) {
+		return false
+	}
+	klog.FromContext(ctx).Info("The API server keeps no journal: what this component notes of Pods is kept nowhere, and gantry why and gantry trace know of it only what Events tell", "component", s.by)
 	return true
 }
 
@@ -132,7 +159,7 @@ func (s *Shipper) postBatch(ctx context.Context, ns string, entries []journal.En
 	}
 	s.each = len(body)/len(entries) + 64
 	body = append(body, "]}"...)
-	return s.post.Post(ctx, "/apis/journal.gantry.dev/v1alpha1/namespaces/"+ns+"/podjournals", body)
+	return s.post.Post(ctx, group+"/namespaces/"+ns+"/podjournals", body)
 }
 
 func (s *Shipper) putBack(entries []journal.Entry) {

@@ -53,7 +53,7 @@ func (r *nodeProxyREST) Connect(ctx context.Context, id string, options runtime.
 		return nil, errors.NewBadRequest(err.Error())
 	}
 	if port == "" || port == u.Port() {
-		return ProxyHandler(u, o.Path, r.kubelets.Kubelet, responder), nil
+		return ProxyHandler(u, o.Path, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, responder), nil
 	}
 	u = &url.URL{Scheme: scheme, Host: net.JoinHostPort(u.Hostname(), port)}
 	return ProxyHandler(u, o.Path, r.transport, responder), nil

@@ -48,7 +48,7 @@ func (r *streamREST) Connect(ctx context.Context, name string, options runtime.O
 	if err != nil {
 		return nil, err
 	}
-	through := proxy.NewUpgradeAwareHandler(u, r.kubelets.Kubelet, false, true, proxy.NewErrorResponder(responder))
+	through := proxy.NewUpgradeAwareHandler(u, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, false, true, proxy.NewErrorResponder(responder))
 	switch o := options.(type) {
 	case *v1.PodExecOptions:
 		return r.translating(through, u, translator.Options{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY}), nil
@@ -59,7 +59,7 @@ func (r *streamREST) Connect(ctx context.Context, name string, options runtime.O
 }
 
 func (r *streamREST) translating(through http.Handler, u *url.URL, o translator.Options) http.Handler {
-	t := translator.NewStreamTranslatorHandler(u, r.kubelets.Kubelet, 0, o)
+	t := translator.NewStreamTranslatorHandler(u, kubeletTrust{r.kubelets.Kubelet, u.Hostname()}, 0, o)
 	return translator.NewTranslatingHandler(through, t, wsstream.IsWebSocketRequestWithStreamCloseProtocol)
 }
 
