@@ -131,6 +131,7 @@ func (d *doctorCommand) look(ctx context.Context) (doctor.Facts, error) {
 	}
 	if f.API.Err == nil {
 		f.Nodes = s.nodes(ctx, client)
+		f.NodeRoutes = routeConflicts(ctx, client)
 		f.Grants = s.grants(ctx, client)
 	}
 	if d.exec != "" {

@@ -2,19 +2,14 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -67,9 +62,12 @@ func (u *upCommand) networkOf(ctx context.Context, c cluster, own kubernetes.Int
 	return netAgent{place: &u.place, engine: c.engine, own: own, wide: func() (*rest.Config, error) { return wide, nil }, facts: c.log.Speaker("kubelet", u.nodeName), say: u.out.step}.run(ctx)
 }
 
-// run works until ctx ends. On somebody else's network there is nothing to do.
+// run works until ctx ends. On somebody else's network there is nothing to do but to end what was on Gantry's before.
 func (a netAgent) run(ctx context.Context) error {
 	if !a.engine.network {
+		if a.engine.awaits != nil {
+			a.endLeft(ctx)
+		}
 		<-ctx.Done()
 		return nil
 	}
@@ -85,6 +83,42 @@ func (a netAgent) run(ctx context.Context) error {
 	}
 	return together(ctx, runs...)
 }
+
+// endLeft stops the sandboxes that were on Gantry's network before it was left, so that the kubelet makes their Pods anew on the other. The
+// runtime can stop them when the other network is there: until then it is tried again.
+func (a netAgent) endLeft(ctx context.Context) {
+	config := a.place.networkConfig()
+	for {
+		left, err := network.Left(config)
+		if err == nil && len(left) == 0 {
+			return
+		}
+		log := klog.FromContext(ctx)
+		if err == nil {
+			err = a.engine.lacks()
+		}
+		for id, who := range left {
+			if err != nil {
+				break
+			}
+			if err = a.engine.client.Runtime().StopPodSandbox(ctx, id); err == nil {
+				log.Info("Stopped what ran on the network before; it begins anew on the new one", "was", who)
+				err = network.Forget(config, id)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			log.V(2).Info("Pods of the network before are stopped when the new one is there", "pods", len(left), "err", err)
+		}
+		select {
+		case <-time.After(leftEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leftEvery is how often sandboxes of the network before are tried to be stopped.
+const leftEvery = 2 * time.Second
 
 // audit gives back, as long as the node runs, what Pods left that are gone.
 func (a netAgent) audit(ctx context.Context) error {
@@ -102,6 +136,7 @@ func (a netAgent) audit(ctx context.Context) error {
 	a.engine.meter.Add(look.Collectors()...)
 	every := time.NewTicker(recheck)
 	defer every.Stop()
+	beside := newly(a.say)
 	for {
 		select {
 		case <-every.C:
@@ -118,6 +153,9 @@ func (a netAgent) audit(ctx context.Context) error {
 		}
 		if len(r.Links) > 0 {
 			log.Info("Interfaces without a Pod are removed", "links", r.Links)
+		}
+		if other, err := network.Foreign(a.place.networkConfig()); err == nil && other != "" {
+			beside("warning: %s lies beside Gantry's own network; restart Gantry, and it takes its own away", other)
 		}
 		if r.Restored {
 			log.Info("Somebody had removed the Pod network's nftables table; it is there again")
@@ -168,7 +206,7 @@ func (a netAgent) nodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.annotate(ctx); err != nil {
+	if err := a.annotate(ctx, peers.Annotation, peers.MAC(a.place.nodeName).String()); err != nil {
 		return err
 	}
 	links := &peers.Links{ID: instance.ID(a.place.dataDir), Cluster: cluster}
@@ -235,129 +273,4 @@ func rangesOf(ctx context.Context, client kubernetes.Interface, node string) ([]
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// annotate tells the others where this node's tunnel ends.
-func (a netAgent) annotate(ctx context.Context) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{peers.Annotation: peers.MAC(a.place.nodeName).String()}}})
-	if err != nil {
-		return err
-	}
-	for {
-		_, err := a.own.CoreV1().Nodes().Patch(ctx, a.place.nodeName, types.MergePatchType, body, metav1.PatchOptions{})
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		klog.FromContext(ctx).Info("The Node is not told yet where this node's tunnel ends", "err", err)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// follow keeps routes equal to Nodes and links until ctx ends. They stay then: Pods run on.
-func (a netAgent) follow(ctx context.Context, client kubernetes.Interface, links *peers.Links, self peers.Node) error {
-	changed, err := peers.Changes(ctx)
-	if err != nil {
-		return err
-	}
-	mode, err := peers.ParseMode(a.place.routes)
-	if err != nil {
-		return err
-	}
-	f := informers.NewSharedInformerFactory(client, 0)
-	nodes, told := f.Core().V1().Nodes().Informer(), make(chan struct{}, 1)
-	ring := func(any) {
-		select {
-		case told <- struct{}{}:
-		default:
-		}
-	}
-	handler, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: ring, DeleteFunc: ring, UpdateFunc: func(old, cur any) {
-		x, ok1 := old.(*v1.Node)
-		if y, ok2 := cur.(*v1.Node); !ok1 || !ok2 || !slices.Equal(x.Spec.PodCIDRs, y.Spec.PodCIDRs) || !slices.Equal(addressesOf(x), addressesOf(y)) || x.Annotations[peers.Annotation] != y.Annotations[peers.Annotation] {
-			ring(nil)
-		}
-	}})
-	if err != nil {
-		return err
-	}
-	f.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
-		return ctx.Err()
-	}
-	for {
-		if err := leadTo(links, peers.In{Self: self, Others: others(nodes), Mode: mode, Cluster: links.Cluster}); err != nil {
-			klog.FromContext(ctx).Error(err, "Some Pods of other nodes may not be reached")
-		}
-		again := time.NewTimer(recheck)
-		select {
-		case <-told:
-		case <-changed:
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-			return ctx.Err()
-		}
-		again.Stop()
-		select {
-		case <-time.After(settle):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func leadTo(links *peers.Links, in peers.In) error {
-	var addrs []netip.Addr
-	for _, n := range in.Others {
-		for _, a := range []netip.Addr{n.Address, n.Other} {
-			if a.IsValid() {
-				addrs = append(addrs, a)
-			}
-		}
-	}
-	in.Near = links.Near(addrs)
-	if err := links.Apply(peers.Plan(in), in.Self); err != nil {
-		return errors.Join(errors.New("routes to other nodes"), err)
-	}
-	return nil
-}
-
-// others are all Nodes as the network sees them.
-func others(nodes cache.SharedIndexInformer) []peers.Node {
-	var out []peers.Node
-	for _, o := range nodes.GetStore().List() {
-		n, ok := o.(*v1.Node)
-		if !ok {
-			continue
-		}
-		one := peers.Node{Name: n.Name, Ranges: nodecidr.Parse(n.Spec.PodCIDRs)}
-		for i, a := range addressesOf(n) {
-			if i == 0 {
-				one.Address = a
-			} else {
-				one.Other = a
-			}
-		}
-		if mac, err := net.ParseMAC(n.Annotations[peers.Annotation]); err == nil {
-			one.VTEP = mac
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// addressesOf are a Node's first internal address and its first of the other family.
-func addressesOf(n *v1.Node) []netip.Addr {
-	var out []netip.Addr
-	for _, a := range n.Status.Addresses {
-		ip, err := netip.ParseAddr(a.Address)
-		if err == nil && a.Type == v1.NodeInternalIP && (len(out) == 0 || len(out) == 1 && out[0].Is4() != ip.Is4()) {
-			out = append(out, ip)
-		}
-	}
-	return out
 }

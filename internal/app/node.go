@@ -46,6 +46,7 @@ type engine struct {
 	meter  *metrics.Metrics
 	// network tells that Pods are on Gantry's own network.
 	network bool
+	awaits  func() error // says what is waited for where another CNI plugin makes the network; nil: nothing is
 	gate    net.Listener // where new Pods wait for their network policies; nil: nowhere
 	images  *importNews
 	say     func(string, ...any)
@@ -113,6 +114,14 @@ func missingFix(err error) error {
 		return withFix(errors.New(what), "%s", missing.Fix)
 	}
 	return err
+}
+
+// lacks says what the node's network waits for, nil when for nothing.
+func (e *engine) lacks() error {
+	if e.awaits == nil {
+		return nil
+	}
+	return e.awaits()
 }
 
 // close leaves containerd and all containers running.
@@ -222,7 +231,7 @@ func (n *nodeRole) build() (*parts, error) {
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes, HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable, Healthy: end.healthy, Doubt: signs.Doubt, ImagesMoved: signs.Images},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.Probing(), Images: n.listedImages(), Allocatable: allocatable, Healthy: func() error { return errors.Join(end.healthy(), n.engine.lacks()) }, Doubt: signs.Doubt, ImagesMoved: signs.Images},
 		Timing: nodestatus.Timing{
 			StatusEvery: n.config.NodeStatusUpdateFrequency.Duration, ReportEvery: n.config.NodeStatusReportFrequency.Duration,
 			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,

@@ -21,6 +21,7 @@ import (
 
 // podNet is the Pod network as its flags say.
 type podNet struct {
+	network     string // gantry or none
 	bridge      string
 	podCIDR     string
 	cniConfDir  string
@@ -36,9 +37,10 @@ type podNet struct {
 
 func (n *podNet) flags(f *pflag.FlagSet) {
 	n.set = f
+	f.StringVar(&n.network, "network", networkGantry, "who makes the Pod network: gantry, or none, where the node waits for another CNI plugin to write its configuration into --cni-conf-dir (then /etc/cni/net.d by default)")
 	f.StringVar(&n.bridge, "bridge", "gantry0", "bridge of Gantry's own Pod network")
 	f.StringVar(&n.podCIDR, "pod-cidr", "10.72.0.0/16", "addresses that Pods of this node get; with --cluster-cidr those of spec.podCIDRs of its Node unless this is given")
-	f.StringVar(&n.cniConfDir, "cni-conf-dir", "", "directory with the Pod network's configuration; Gantry writes its own when none is there (default: DATA-DIR/cni/net.d)")
+	f.StringVar(&n.cniConfDir, "cni-conf-dir", "", "directory with the Pod network's configuration; when none is there the node waits for one, with --network=gantry Gantry writes its own (default: DATA-DIR/cni/net.d, written by Gantry)")
 	f.StringVar(&n.routes, "node-routes", string(peers.Auto), "how Pods of other nodes are reached: auto (routes on one segment, VXLAN otherwise), direct or vxlan")
 	f.BoolVar(&n.policies, "network-policy", true, "enforce NetworkPolicies on Gantry's own Pod network")
 	n.clusterFlags(f)
@@ -76,8 +78,35 @@ func (n *podNet) sizes() nodecidr.Sizes {
 	return s
 }
 
-// check refuses early what would fail late.
+// Who makes the Pod network.
+const (
+	networkGantry = "gantry"
+	networkNone   = "none"
+)
+
+// otherConfDir is where manifests of CNI plugins write their configuration, unless they are changed.
+const otherConfDir = "/etc/cni/net.d"
+
+// waitsForNetwork tells whether another CNI plugin is to make the Pod network: that was said, or its directory was named.
+func (n *podNet) waitsForNetwork(made string) bool {
+	given := n.set != nil && n.set.Changed("cni-conf-dir") && !n.set.Changed("network")
+	return n.network == networkNone || given && made != n.cniConfDir
+}
+
+// check refuses early what would fail late, and fills in what the choice of network brings.
 func (n *podNet) check() error {
+	switch n.network {
+	case "", networkGantry:
+	case networkNone:
+		if n.set != nil && n.set.Changed("pod-cidr") {
+			return usageError{errors.New("--pod-cidr is for Gantry's own network; with --network=none the other CNI plugin has its own range, or takes spec.podCIDR of the Node that --cluster-cidr gives")}
+		}
+		if n.cniConfDir == "" {
+			n.cniConfDir = otherConfDir
+		}
+	default:
+		return usageError{fmt.Errorf("--network %q: it is %s or %s", n.network, networkGantry, networkNone)}
+	}
 	if n.routes != "" {
 		if _, err := peers.ParseMode(n.routes); err != nil {
 			return usageError{err}
@@ -125,9 +154,18 @@ func (p *place) makeNetwork(ctx context.Context, e *engine, say func(string, ...
 	if err != nil {
 		return err
 	}
-	if foreign != "" {
-		say("network of %s", foreign)
-		return nil
+	made, err := network.Made(p.networkConfig())
+	if err != nil {
+		return err
+	}
+	if foreign != "" || p.waitsForNetwork(made) {
+		e.awaits = p.awaitsNetwork
+		if foreign != "" {
+			say("network of %s", foreign)
+		} else {
+			say("no Pod network: %v", e.awaits())
+		}
+		return p.leaveNetwork(ctx, made, say)
 	}
 	e.network = true
 	if p.policies {
@@ -139,6 +177,33 @@ func (p *place) makeNetwork(ctx context.Context, e *engine, say func(string, ...
 		return nil
 	}
 	return p.ensureNetwork(ctx, p.networkConfig(), say)
+}
+
+// awaitsNetwork says what a node waits for whose network another CNI plugin makes; nil when that is there.
+func (p *place) awaitsNetwork() error {
+	c := p.networkConfig()
+	foreign, err := network.Foreign(c)
+	if err == nil && foreign == "" {
+		err = fmt.Errorf("the Pod network is another CNI plugin's, whose configuration is waited for in %s: apply its manifest, or let Gantry make one with --network=gantry", c.ConfDir)
+	}
+	return err
+}
+
+// leaveNetwork takes Gantry's own network away, which lies in made, if there is one: two bridges would have one address, and rules for one range.
+func (p *place) leaveNetwork(ctx context.Context, made string, say func(string, ...any)) error {
+	if made == "" {
+		return nil
+	}
+	c := p.networkConfig()
+	c.ConfDir = made
+	if err := p.cleanNetOf(ctx, c); err != nil {
+		return err
+	}
+	if err := network.Leave(ctx, c); err != nil {
+		return err
+	}
+	say("Gantry's own network is taken away; Pods that were on it begin anew on the other")
+	return nil
 }
 
 func (p *place) ensureNetwork(ctx context.Context, c network.Config, say func(string, ...any)) error {
@@ -170,12 +235,21 @@ func openGate(path string) (net.Listener, error) {
 
 // cleanNet takes away what leads to other nodes and what policies left.
 func (p *place) cleanNet(ctx context.Context) error {
+	c := p.networkConfig()
+	made, err := network.Made(c)
+	if made != "" {
+		c.ConfDir = made
+	}
+	return errors.Join(err, p.cleanNetOf(ctx, c))
+}
+
+func (p *place) cleanNetOf(ctx context.Context, c network.Config) error {
 	id := instance.ID(p.dataDir)
 	table, err := policy.Open(policyTable(id))
 	if err == nil {
 		err = table.Remove(ctx)
 	}
-	cluster, confErr := network.ClusterOf(p.networkConfig())
+	cluster, confErr := network.ClusterOf(c)
 	if len(cluster) > 0 {
 		err = errors.Join(err, (&peers.Links{ID: id, Cluster: cluster}).Clean())
 	}

@@ -24,7 +24,8 @@ type Config struct {
 	BinDir string
 	// Executable is started as "Executable containerd --config FILE"; default: this binary.
 	Executable string
-	// CNIConfDir and CNIBinDir are where containerd looks for networks; defaults DataDir/cni/net.d and BinDir/cni.
+	// CNIConfDir and CNIBinDir are where containerd looks for networks; defaults DataDir/cni/net.d and BinDir/cni. Programs are looked for in
+	// /opt/cni/bin and /usr/lib/cni too, where other CNI plugins install them.
 	CNIConfDir, CNIBinDir string
 	// RegistryDir has one directory per registry host with its hosts.toml; default DataDir/containerd/certs.d.
 	RegistryDir string
@@ -189,7 +190,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.tracing.processor
         Root = '{{.RuncDir}}'
         SystemdCgroup = false
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['{{.c.CNIBinDir}}']
+    bin_dirs = ['{{.c.CNIBinDir}}', '/opt/cni/bin', '/usr/lib/cni']
     conf_dir = '{{.c.CNIConfDir}}'
     use_internal_loopback = true
 [plugins.'io.containerd.grpc.v1.cri']

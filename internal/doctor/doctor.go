@@ -43,9 +43,11 @@ type Facts struct {
 	Certificates []Certificate
 	API          *API
 	Nodes        []Node
-	Grants       []Grant
-	Hops         []Hop
-	Scheduler    *Scheduler
+	// NodeRoutes is which nodes cannot agree on how to reach each other's Pods, as text.
+	NodeRoutes []string
+	Grants     []Grant
+	Hops       []Hop
+	Scheduler  *Scheduler
 }
 
 // Check is one row: a question to the facts.
@@ -72,6 +74,7 @@ func Checks() []Check {
 		{"goroutines", "how much a kubelet does at once", goroutines},
 		{"scheduling", "Pods are placed without delay", scheduling},
 		{"names", "Pods are given servers to find names with", names},
+		{"node-routes", "nodes agree on how they reach each other's Pods", nodeRoutes},
 		{"exec-path", "every hop of kubectl exec answers", execPath},
 	}
 }

@@ -90,6 +90,7 @@ func TestChecks(t *testing.T) {
 		{"clock ahead", server(time.Minute), "clock", doctor.Warning, "1m0s ahead of", "chrony"},
 		{"clock behind", server(-time.Minute), "clock", doctor.Warning, "1m0s behind", "chrony"},
 		{"node", server(0), "nodes", doctor.Fine, "ready since 2026-03-01T11:00:00Z", ""},
+		{"nodes that disagree on their routes", doctor.Facts{NodeRoutes: []string{"direct on a and vxlan on b"}}, "node-routes", doctor.Problem, "direct on a and vxlan on b", "--node-routes"},
 		{"no node", doctor.Facts{API: &doctor.API{}}, "nodes", doctor.Warning, "no node", "gantry kubelet"},
 		{"silent node", node(doctor.Node{Ready: ready(v1.ConditionUnknown)}), "nodes", doctor.Problem, "nothing was heard of its kubelet for 2m0s", "start its kubelet"},
 		{"sick node", node(doctor.Node{Ready: ready(v1.ConditionFalse)}), "nodes", doctor.Problem, "runtime is down", "mend"},

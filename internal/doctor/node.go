@@ -43,6 +43,14 @@ func nodes(f Facts) []Finding {
 	return out
 }
 
+func nodeRoutes(f Facts) []Finding {
+	var out []Finding
+	for _, text := range f.NodeRoutes {
+		out = append(out, Finding{Level: Problem, Text: text, Fix: "start every node with the same --node-routes and the same version of gantry"})
+	}
+	return out
+}
+
 func ready(n Node, now time.Time) Finding {
 	f := Finding{About: n.Name}
 	switch c := n.Ready; {

@@ -19,6 +19,10 @@ const resultsCache = "/var/lib/cni/results"
 // Of c it needs DataDir and ConfDir; the bridge's name stands in the configuration Ensure wrote.
 // ip_forward stays as it is: by now others may rely on it.
 func Clean(ctx context.Context, c Config) error {
+	dir, err := Made(c)
+	if err == nil && dir != "" {
+		c.ConfDir = dir
+	}
 	s, err := c.settings()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 const (
 	DefaultBridge  = "gantry0"
 	DefaultPodCIDR = "10.72.0.0/16"
+	defaultConfDir = "cni/net.d" // below the data directory
 )
 
 // Config describes the network of one instance. DataDir and BinDir are required.
@@ -85,7 +86,7 @@ func (c Config) settings() (settings, error) {
 		}
 	}
 	if c.ConfDir == "" {
-		c.ConfDir = filepath.Join(dataDir, "cni/net.d")
+		c.ConfDir = filepath.Join(dataDir, defaultConfDir)
 	}
 	return settings{
 		id: instance.ID(dataDir), store: lease.Store{Dir: filepath.Join(c.StateDir, "net")}, bridge: c.Bridge,

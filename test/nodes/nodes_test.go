@@ -69,6 +69,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("health-check node ports", func(t *testing.T) { healthChecks(t, all) })
 	t.Run("names", func(t *testing.T) { names(t, all) })
 	t.Run("policies", func(t *testing.T) { policies(t, all, ips) })
+	t.Run("both ends of a way choose the same", func(t *testing.T) { ways(t, all, ips) })
 	t.Run("a node cut off and back", func(t *testing.T) { cutOff(t, all, ips) })
 	t.Run("large answers", func(t *testing.T) { large(t, all, ips) })
 	t.Run("a node goes", func(t *testing.T) {
@@ -81,6 +82,31 @@ func TestThreeNodes(t *testing.T) {
 	})
 	t.Run("a kubelet ends", func(t *testing.T) { kubeletEnds(t, a, b, ips["b"]) })
 	t.Run("a proxy ends", func(t *testing.T) { proxyEnds(t, a, b) })
+}
+
+// ways: two nodes of which one reaches the other by a gateway alone, so that each by itself would choose another way, both take the tunnel, and
+// routes again when that is over.
+func ways(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
+	a, b := all[0], all[1]
+	chosen := func(from, to *machine) string {
+		own := a.must("", "get", "node", to.name, "-o", "jsonpath={.spec.podCIDR}")
+		return strings.TrimSpace(from.sh("ip route show proto 0x47 " + own))
+	}
+	both := func(tunnel bool) {
+		t.Helper()
+		a.lab.eventually(4*patience, fmt.Sprintf("a and b reach each other by the tunnel: %v", tunnel), func() (string, bool) {
+			there, back := chosen(a, b), chosen(b, a)
+			return there + "\n" + back, there != "" && back != "" && strings.Contains(there, "onlink") == tunnel && strings.Contains(back, "onlink") == tunnel
+		})
+		everywhere(t, all, ips)
+	}
+	b.sh("ip route add " + a.ip + "/32 via 10.171.1.254")
+	both(true)
+	if says := a.must("", "get", "node", "b", "-o", `jsonpath={.metadata.annotations.gantry\.dev/node-routes}`); !strings.HasPrefix(says, "auto ") || !strings.Contains(says, "!"+a.ip+"/32") {
+		t.Errorf("b says %q", says)
+	}
+	b.sh("ip route del " + a.ip + "/32")
+	both(false)
 }
 
 // large: what does not fit one packet passes between nodes, by the tunnel too, as Pods' links leave room for its wrapping: neither TCP, nor a datagram of a

@@ -390,6 +390,54 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Another CNI plugin takes Gantry's place: bridge, addresses, rules and configuration go, also where the directory is another by now, and the
+// sandboxes that were on it are told until each has ended. Then Gantry's network can be made again.
+//
+// row: NET-02
+func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "10.199.0.0/24")
+	p := w.joined(tcp(8080, 80))
+	other := w.cfg
+	other.ConfDir, other.Bridge, other.PodCIDR = t.TempDir(), "", ""
+	made, err := network.Made(other)
+	must(t, err)
+	if made == "" || made == other.ConfDir {
+		t.Fatalf("made in %q", made)
+	}
+	for range 2 { // a start may be killed, and made again
+		w.in(w.host, func() error { return network.Leave(t.Context(), other) })
+	}
+	w.in(w.host, func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			if n := l.Attrs().Name; n != "lo" && n != "uplink" {
+				t.Errorf("link %s is left", n)
+			}
+		}
+		if out, _ := exec.Command("nft", "list", "tables").CombinedOutput(); strings.Contains(string(out), "gantry") {
+			t.Errorf("a table is left: %s", out)
+		}
+		return err
+	})
+	if made, err := network.Made(other); made != "" || err != nil {
+		t.Errorf("still made in %q: %v", made, err)
+	}
+	left, err := network.Left(other)
+	must(t, err)
+	if len(left) != 1 || left[p.id] != "Pod default/"+p.id {
+		t.Errorf("left: %v", left)
+	}
+	must(t, network.Forget(other, p.id))
+	if left, err := network.Left(other); len(left) != 0 || err != nil {
+		t.Errorf("left after it was forgotten: %v, %v", left, err)
+	}
+	w.ensure()
+	next := w.joined()
+	w.tcpServer(w.host, "10.199.0.1:81")
+	w.reaches(next.ns, "tcp", "10.199.0.1:81", next.ip.String())
+}
+
 // A host that forwards IPv6 hears no routers any more, unless told to: its default route, where a router gave it, must not run out.
 func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -43,6 +44,42 @@ func (l *Links) Near(addrs []netip.Addr) map[netip.Addr]bool {
 		out[a] = true
 	}
 	return out
+}
+
+// Segments are the prefixes that this host reaches without a gateway, and those inside of them that need one, without Pods' and tunnels'.
+func (l *Links) Segments() ([]Segment, error) {
+	var all []Segment
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := network.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		for _, r := range routes {
+			if s, ok := l.segment(r, family); ok {
+				all = append(all, s)
+			}
+		}
+	}
+	return segments(all), nil
+}
+
+func (l *Links) segment(r netlink.Route, family int) (Segment, bool) {
+	dst := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if family == netlink.FAMILY_V6 {
+		dst = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	if r.Dst != nil {
+		var ok bool
+		if dst, ok = prefix(r.Dst); !ok {
+			return Segment{}, false
+		}
+	}
+	s := Segment{dst.Masked(), r.Gw != nil || r.Via != nil || len(r.MultiPath) > 0}
+	ours := slices.ContainsFunc(l.Cluster, func(c netip.Prefix) bool { return dst.Bits() >= c.Bits() && c.Contains(dst.Addr()) })
+	if r.Protocol == protocol || ours || dst.Addr().IsLinkLocalUnicast() || dst.Addr().IsMulticast() || dst.Addr().IsLoopback() || r.Type != unix.RTN_UNICAST {
+		return Segment{}, false
+	}
+	return s, true
 }
 
 // Apply makes the kernel's state w. Self is this node's address, which tunnel packets come from.

@@ -41,6 +41,7 @@ type Node struct {
 	Other   netip.Addr // its address of the other family; invalid: it has none
 	Ranges  []netip.Prefix
 	VTEP    net.HardwareAddr // nil: it takes no VXLAN
+	Says    *Way             // nil: it does not say how it reaches others
 }
 
 // Route leads a range of Pods to a node.
@@ -72,7 +73,7 @@ type In struct {
 	Mode   Mode
 	// Cluster are the ranges of all Pods: what lies outside is nobody's here.
 	Cluster []netip.Prefix
-	// Near are the addresses of nodes on a segment of this one.
+	// Near are the addresses of nodes on a segment of this one, as it sees them; they count for nodes that do not say what they see.
 	Near map[netip.Addr]bool
 }
 
@@ -111,12 +112,16 @@ func Plan(in In) Wanted {
 }
 
 func (in In) route(n Node, r netip.Prefix) (Route, bool) {
+	mode, near := in.Mode, func(a netip.Addr) bool { return in.Near[a] }
+	if in.Self.Says != nil && n.Says != nil { // both ends come to the same
+		mode, near = agreed(in.Mode, n.Says.Mode), func(a netip.Addr) bool { return mutual(in.Self, n, a) }
+	}
 	for _, a := range []netip.Addr{n.Address, n.Other} {
-		if in.Mode != VXLAN && in.Near[a] && a.Is4() == r.Addr().Is4() {
+		if mode != VXLAN && a.IsValid() && a.Is4() == r.Addr().Is4() && near(a) {
 			return Route{Dst: r, Via: a}, true
 		}
 	}
-	if in.Mode == Direct || n.VTEP == nil {
+	if mode == Direct || n.VTEP == nil {
 		return Route{}, false
 	}
 	return Route{Dst: r, Via: End(r), Tunnel: true}, true
