@@ -63,8 +63,8 @@ func taintsWritten(n *corev1.Node) time.Time {
 		if e.Time == nil || e.FieldsV1 == nil || e.Subresource != "" || !ownsTaints(e.FieldsV1.Raw) {
 			continue
 		}
-		if at.IsZero() || e.Time.Time.Before(at) {
-			at = e.Time.Time
+		if whole := e.Time.Time.Add(time.Second); at.IsZero() || whole.Before(at) { // objects tell whole seconds: it was written before the next
+			at = whole
 		}
 	}
 	return at

@@ -72,10 +72,10 @@ func TestTaintsWithoutTimeCountFromWhenTheyWereSeen(t *testing.T) {
 		"another taint does not begin it anew":        {{[]corev1.Taint{mine}, nil, 10, 10}, {[]corev1.Taint{other, mine}, nil, 20, 10}},
 		"another value does not either":               {{[]corev1.Taint{mine}, nil, 10, 10}, {[]corev1.Taint{changed}, nil, 20, 10}},
 		"taken away and set again it begins anew":     {{[]corev1.Taint{mine}, nil, 10, 10}, {nil, nil, 20, 20}, {[]corev1.Taint{mine}, nil, 30, 30}},
-		"after a restart from when it was written":    {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{fields(`{"f:metadata":{"f:labels":{}}}`, "", 1), taints(5)}, 10, 5}},
+		"after a restart from when it was written":    {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{fields(`{"f:metadata":{"f:labels":{}}}`, "", 1), taints(5)}, 10, 6}},
 		"a clock that is ahead counts for nothing":    {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{taints(50)}, 10, 10}, {[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{taints(50)}, 60, 10}},
-		"a later write by others keeps what was seen": {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{taints(5)}, 10, 5}, {[]corev1.Taint{mine, other}, []metav1.ManagedFieldsEntry{taints(20)}, 20, 5}},
-		"two managers: the earlier knew it":           {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{taints(7), taints(5)}, 10, 5}},
+		"a later write by others keeps what was seen": {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{taints(5)}, 10, 6}, {[]corev1.Taint{mine, other}, []metav1.ManagedFieldsEntry{taints(20)}, 20, 6}},
+		"two managers: the earlier knew it":           {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{taints(7), taints(5)}, 10, 6}},
 		"a subresource does not write taints":         {{[]corev1.Taint{mine}, []metav1.ManagedFieldsEntry{fields(`{"f:spec":{"f:taints":{}}}`, "status", 1)}, 10, 10}},
 		"its own time counts":                         {{[]corev1.Taint{dated}, []metav1.ManagedFieldsEntry{taints(1)}, 10, 3}},
 	} {

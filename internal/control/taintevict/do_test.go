@@ -115,10 +115,10 @@ func undatedTaint(t *testing.T, restart bool) {
 	if !there() {
 		t.Error("gone before its time")
 	}
-	time.Sleep(11 * time.Second)
+	time.Sleep(12 * time.Second)
 	synctest.Wait()
 	if there() {
-		t.Error("61 s after the taint was set the Pod that tolerates it for 60 s is still there")
+		t.Error("62 s after the taint was set the Pod that tolerates it for 60 s is still there")
 	}
 	stop()
 }
