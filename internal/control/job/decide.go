@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -120,6 +121,25 @@ func finished(p *corev1.Pod) bool {
 }
 
 func tracked(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) }
+
+// uncounted tells whether a Pod has the tracking finalizer though none of the namespace's Jobs will count its end: its
+// Job is gone, or has set it free and no other will take it.
+func uncounted(p *corev1.Pod, jobs []*batchv1.Job) bool {
+	if !tracked(p) {
+		return false
+	}
+	owner := metav1.GetControllerOf(p)
+	if owner != nil && owner.Kind != kind.Kind {
+		return false
+	}
+	return !slices.ContainsFunc(jobs, func(j *batchv1.Job) bool {
+		if owner != nil {
+			return j.UID == owner.UID
+		}
+		selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
+		return err == nil && j.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels))
+	})
+}
 
 func completions(j *batchv1.Job) int {
 	if j.Spec.Completions == nil {

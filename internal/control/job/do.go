@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -119,6 +120,9 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	if was != nil && is != nil && tracked(was) && !tracked(is) {
 		return keys
 	}
+	if is != nil && tracked(is) && metav1.GetControllerOf(is) == nil { // set free by its Job
+		keys = append(keys, is.Namespace+"/")
+	}
 	for _, key := range keys {
 		c.queue.AddAfter(key, gather)
 	}
@@ -127,6 +131,9 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 
 func (c *controller) sync(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
+	if name == "" {
+		return 0, c.freeOrphans(ctx, ns)
+	}
 	j, err := c.jobs.Jobs(ns).Get(name)
 	if apierrors.IsNotFound(err) {
 		c.hands.Expect.Forget(key)
@@ -180,19 +187,19 @@ func (c *controller) remember(key string, failed time.Time) time.Time {
 	return was
 }
 
-// freeOrphans lifts the finalizer of Pods whose Job is gone, so that they can go too.
+// freeOrphans lifts the finalizer of Pods that no Job counts any more, so that they can go too.
 func (c *controller) freeOrphans(ctx context.Context, ns string) error {
 	all, err := c.pods.GetIndexer().ByIndex(cache.NamespaceIndex, ns)
 	if err != nil {
 		return err
 	}
+	jobs, err := c.jobs.Jobs(ns).List(labels.Everything())
+	if err != nil {
+		return err
+	}
 	for _, raw := range all {
 		p := raw.(*corev1.Pod)
-		owner := metav1.GetControllerOf(p)
-		if !tracked(p) || owner == nil || owner.Kind != kind.Kind {
-			continue
-		}
-		if j, err := c.jobs.Jobs(ns).Get(owner.Name); err == nil && j.UID == owner.UID {
+		if !uncounted(p, jobs) {
 			continue
 		}
 		if err := c.release(ctx, p); err != nil {

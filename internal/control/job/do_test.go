@@ -1,12 +1,56 @@
 package job
 
 import (
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// Of whom the tracking finalizer is taken: Pods whose end no Job will count.
+func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
+	labels := map[string]string{"job": "j"}
+	job := func(uid string, change func(*batchv1.Job)) *batchv1.Job {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: types.UID(uid)}, Spec: batchv1.JobSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
+		if change != nil {
+			change(j)
+		}
+		return j
+	}
+	pod := func(owner string, finalizers ...string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Finalizers: finalizers}}
+		if owner != "" {
+			what, uid, _ := strings.Cut(owner, " ")
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: what, Name: "j", UID: types.UID(uid), Controller: new(true)}}
+		}
+		return p
+	}
+	const held = batchv1.JobTrackingFinalizer
+	leaving := job("u", func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{} })
+	others := job("x", func(j *batchv1.Job) { j.Spec.Selector.MatchLabels = map[string]string{"job": "x"} })
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		jobs []*batchv1.Job
+		want bool
+	}{
+		"its Job is there":                     {pod("Job u", held), []*batchv1.Job{job("u", nil)}, false},
+		"its Job is gone":                      {pod("Job u", held), nil, true},
+		"a Job of that name was made anew":     {pod("Job u", held), []*batchv1.Job{job("new", nil)}, true},
+		"not held":                             {pod("Job u"), nil, false},
+		"another kind's":                       {pod("ReplicaSet u", held), nil, false},
+		"set free, the Job is gone":            {pod("", held), nil, true},
+		"set free, the Job is going":           {pod("", held), []*batchv1.Job{leaving}, true},
+		"set free, a Job will take it":         {pod("", held), []*batchv1.Job{job("new", nil)}, false},
+		"set free, Jobs with other labels are": {pod("", held), []*batchv1.Job{others}, true},
+	} {
+		if got := uncounted(c.pod, c.jobs); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
 
 // A Job from a cache that lags behind what was written is not worked on; the change that catches up is looked at without delay.
 func TestAJobOlderThanWhatWasWrittenWaits(t *testing.T) {

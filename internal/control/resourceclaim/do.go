@@ -55,13 +55,16 @@ func keysOfPod(old, cur runtime.Object) []string {
 	if !is {
 		p, _ = old.(*corev1.Pod)
 	}
+	var keys []string
+	if was, had := old.(*corev1.Pod); had && is && was.UID != p.UID {
+		keys = keysOfPod(was, nil) // the change hides that a Pod went and another of its name came
+	}
 	if p == nil || len(p.Spec.ResourceClaims) == 0 && p.Status.ExtendedResourceClaimStatus == nil {
-		return nil
+		return keys
 	}
 	if is && Lives(p) {
-		return []string{podKey + p.Namespace + "/" + p.Name}
+		return append(keys, podKey+p.Namespace+"/"+p.Name)
 	}
-	var keys []string
 	for name := range resourceclaim.PodClaims(p) {
 		keys = append(keys, claimKey+p.Namespace+"/"+name)
 	}

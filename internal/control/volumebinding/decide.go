@@ -158,12 +158,10 @@ func phased(v *v1.PersistentVolume, phase v1.PersistentVolumePhase, message stri
 	return d
 }
 
-// ForVolume says what a volume needs next: it is free, somebody's, or its claim is gone.
+// ForVolume says what a volume needs next: it is free, somebody's, or its claim is gone. One that is being deleted is
+// followed as well: its protection ends with the phase Bound.
 func ForVolume(v *v1.PersistentVolume, in In) Step {
 	ref := v.Spec.ClaimRef
-	if v.DeletionTimestamp != nil {
-		return Step{}
-	}
 	if ref == nil || ref.UID == "" {
 		if v.Status.Phase == v1.VolumeAvailable {
 			return Step{}
@@ -197,6 +195,8 @@ func release(v *v1.PersistentVolume) Step {
 		return Step{}
 	case v.Status.Phase != v1.VolumeReleased:
 		return Step{VolumeStatus: phased(v, v1.VolumeReleased, "")}
+	case v.DeletionTimestamp != nil:
+		return Step{} // somebody deletes it already
 	}
 	fail := func(reason, message string) Step {
 		s := tell(v1.EventTypeWarning, reason, message)

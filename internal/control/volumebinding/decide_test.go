@@ -3,6 +3,7 @@ package volumebinding
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -150,22 +151,29 @@ func TestVolumesWithoutClaim(t *testing.T) {
 	byUs := func(v *v1.PersistentVolume) {
 		metav1.SetMetaDataAnnotation(&v.ObjectMeta, "pv.kubernetes.io/bound-by-controller", "yes")
 	}
+	bound := func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumeBound }
+	leaving := func(v *v1.PersistentVolume) { v.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 	elsewhere := claim(func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "x" })
 	for name, x := range map[string]struct {
 		v    *v1.PersistentVolume
 		c    *v1.PersistentVolumeClaim
 		want string
 	}{
-		"new":                     {vol("v", "1Gi", func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumePending }), nil, "Available"},
-		"kept for a claim":        {vol("v", "1Gi", given("data", "")), nil, "Available for data"},
-		"its claim is there":      {vol("v", "1Gi", given("data", "u")), claim(), "Available for data"},
-		"claim gone, retain":      {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
-		"claim made anew":         {vol("v", "1Gi", given("data", "old"), policy(v1.PersistentVolumeReclaimRetain)), claim(), "Released for data"},
-		"claim gone, made by CSI": {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimDelete), provisioned), nil, "Released for data"},
-		"claim gone, cannot":      {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimDelete)), nil, "Failed for data: VolumeFailedDelete"},
-		"claim gone, recycle":     {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimRecycle)), nil, "Failed for data: VolumeFailedRecycle"},
-		"claim bound elsewhere":   {vol("v", "1Gi", given("data", "u"), byUs), elsewhere, "Available"},
-		"elsewhere, by hand":      {vol("v", "1Gi", given("data", "u")), elsewhere, "Available for data"},
+		"new":                                    {vol("v", "1Gi", func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumePending }), nil, "Available"},
+		"kept for a claim":                       {vol("v", "1Gi", given("data", "")), nil, "Available for data"},
+		"its claim is there":                     {vol("v", "1Gi", given("data", "u")), claim(), "Available for data"},
+		"claim gone, retain":                     {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
+		"claim made anew":                        {vol("v", "1Gi", given("data", "old"), policy(v1.PersistentVolumeReclaimRetain)), claim(), "Released for data"},
+		"claim gone, made by CSI":                {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimDelete), provisioned), nil, "Released for data"},
+		"claim gone, cannot":                     {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimDelete)), nil, "Failed for data: VolumeFailedDelete"},
+		"claim gone, recycle":                    {vol("v", "1Gi", given("data", "u"), policy(v1.PersistentVolumeReclaimRecycle)), nil, "Failed for data: VolumeFailedRecycle"},
+		"claim bound elsewhere":                  {vol("v", "1Gi", given("data", "u"), byUs), elsewhere, "Available"},
+		"being deleted, claim gone":              {vol("v", "1Gi", given("data", "u"), bound, leaving, policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
+		"being deleted, claim gone, cannot":      {vol("v", "1Gi", given("data", "u"), bound, leaving, policy(v1.PersistentVolumeReclaimDelete)), nil, "Released for data"},
+		"being deleted, claim there":             {vol("v", "1Gi", given("data", "u"), bound, leaving), claim(), "Bound for data"},
+		"being deleted, claim bound elsewhere":   {vol("v", "1Gi", given("data", "u"), bound, leaving, byUs), elsewhere, "Available"},
+		"being deleted, its reference was taken": {vol("v", "1Gi", bound, leaving), nil, "Available"},
+		"elsewhere, by hand":                     {vol("v", "1Gi", given("data", "u")), elsewhere, "Available for data"},
 	} {
 		told := ""
 		for range 5 {

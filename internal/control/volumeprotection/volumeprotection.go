@@ -37,7 +37,8 @@ func without(all []string, finalizer string) ([]string, bool) {
 	return slices.Delete(slices.Clone(all), i, i+1), true
 }
 
-// Uses lists the claims a Pod uses, when it has a node: until then no volume of it is mounted, and afterwards none that is on its way out.
+// Uses lists the claims a Pod uses, when it has a node: until then no volume of it is mounted, and afterwards none that is on its way out. A Pod that the kubelet is
+// done with does not use the claims made for it: they may be what its own finalizer waits for.
 func Uses(p *v1.Pod) []string {
 	if p.Spec.NodeName == "" {
 		return nil
@@ -47,9 +48,29 @@ func Uses(p *v1.Pod) []string {
 		switch v := &p.Spec.Volumes[i]; {
 		case v.PersistentVolumeClaim != nil:
 			out = append(out, p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
+		case v.Ephemeral != nil && !shutDown(p):
 			out = append(out, p.Namespace+"/"+ephemeral.VolumeClaimName(p, v))
 		}
+	}
+	return out
+}
+
+// shutDown tells whether a Pod only waits to be removed: the kubelet is done with it, or it was deleted by force.
+func shutDown(p *v1.Pod) bool {
+	return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
+}
+
+// Freed lists the claims that a change of a Pod frees: those it used and does not use any more. Behind a change there
+// may be the end of one Pod and the beginning of another of its name.
+func Freed(old, cur runtime.Object) []string {
+	was, _ := old.(*v1.Pod)
+	if was == nil {
+		return nil
+	}
+	out := Uses(was)
+	if is, _ := cur.(*v1.Pod); is != nil && is.UID == was.UID {
+		still := Uses(is)
+		out = slices.DeleteFunc(out, func(key string) bool { return slices.Contains(still, key) })
 	}
 	return out
 }
@@ -65,12 +86,7 @@ func NewClaims(d loop.Deps) loop.Runner {
 	c := &claims{d, core.PersistentVolumeClaims().Lister()}
 	q := loop.NewQueue("pvcprotection", 1, c.sync)
 	q.WatchSelf(core.PersistentVolumeClaims().Informer())
-	q.Watch(core.Pods().Informer(), func(old, cur runtime.Object) []string {
-		if gone, ok := old.(*v1.Pod); ok && cur == nil {
-			return Uses(gone)
-		}
-		return nil
-	})
+	q.Watch(core.Pods().Informer(), Freed)
 	return q
 }
 

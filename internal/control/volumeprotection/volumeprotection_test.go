@@ -2,6 +2,7 @@ package volumeprotection
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -22,6 +24,43 @@ func leaving(name, finalizer string) metav1.ObjectMeta {
 func user(node string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: v1.PodSpec{NodeName: node, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+}
+
+// What a change of a Pod frees, whatever is hidden behind it.
+func TestClaimsThatAPodsChangeFrees(t *testing.T) {
+	zero := int64(0)
+	with := func(uid, node string, change ...func(*v1.Pod)) *v1.Pod {
+		p := user(node)
+		p.UID = types.UID(uid)
+		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})
+		for _, f := range change {
+			f(p)
+		}
+		return p
+	}
+	ended := func(p *v1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(1, 0)}, &zero
+	}
+	other := func(p *v1.Pod) { p.Spec.Volumes = nil }
+	for name, c := range map[string]struct {
+		old, cur runtime.Object
+		want     string
+	}{
+		"comes":                             {nil, with("a", "n"), ""},
+		"goes":                              {with("a", "n"), nil, "ns/data ns/p-own"},
+		"goes, was never placed":            {with("a", ""), nil, ""},
+		"changes":                           {with("a", "n"), with("a", "n"), ""},
+		"is placed":                         {with("a", ""), with("a", "n"), ""},
+		"the kubelet is done with it":       {with("a", "n"), with("a", "n", ended), "ns/p-own"},
+		"goes after that":                   {with("a", "n", ended), nil, "ns/data"},
+		"another of its name came":          {with("a", "n"), with("b", "n"), "ns/data ns/p-own"},
+		"another without volumes came":      {with("a", "n"), with("b", "n", other), "ns/data ns/p-own"},
+		"another came after its end was ok": {with("a", "n", ended), with("b", ""), "ns/data"},
+	} {
+		if got := strings.Join(Freed(c.old, c.cur), " "); got != c.want {
+			t.Errorf("%s: frees %q, want %q", name, got, c.want)
+		}
+	}
 }
 
 func TestFinalizersGoWithTheLastUse(t *testing.T) {
