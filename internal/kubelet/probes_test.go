@@ -153,6 +153,45 @@ func TestProbesThatGiveUp(t *testing.T) {
 	}
 }
 
+// A container that ignores TERM is killed after the grace period of the probe that gave it up, and that it is killed is
+// told; when its Pod is deleted meanwhile, that is told as well.
+//
+// row: PRB-19
+func TestTheProbesOwnGracePeriod(t *testing.T) {
+	for name, deleted := range map[string]bool{"alone": false, "and then deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(r *rig) {
+				r.fake.On(crifake.Match{}, crifake.Script{Sh: "trap '' TERM; while true; do sleep 1; done", Exec: func(*crifake.Process, []string) (int, bool) { return 1, true }})
+				c := box("app", runs)
+				c.LivenessProbe = asks("sick", 5, 1)
+				c.LivenessProbe.TerminationGracePeriodSeconds = new(int64(8))
+				r.create(pod("p", c))
+				r.pass(7 * time.Second)
+				if r.events.count("Normal Killing: Container app failed liveness probe, will be restarted") != 1 {
+					t.Error(r.events.all())
+				}
+				if deleted {
+					r.delete("p", 3)
+					r.pass(6 * time.Second)
+					r.gone("p")
+					if r.events.count("Normal Killing: Stopping container app") != 1 {
+						t.Error(r.events.all())
+					}
+					return
+				}
+				r.pass(5 * time.Second)
+				if n := r.get("p").Status.ContainerStatuses[0].RestartCount; n != 0 {
+					t.Errorf("killed before its 8 s were over: %d restarts", n)
+				}
+				r.pass(3 * time.Second)
+				if st := r.get("p").Status.ContainerStatuses[0]; st.RestartCount != 1 || st.LastTerminationState.Terminated == nil || st.LastTerminationState.Terminated.ExitCode != 137 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
 // What probes had found before a restart of the kubelet holds until they find something else; the counters begin anew, so nothing flips without its threshold.
 func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 	for _, tc := range []struct {

@@ -169,11 +169,11 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 		r.create(pod("web", asking(box("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("3", ""), nil)
 		c := condition(r.get("web"), v1.PodResizePending)
-		if c == nil || c.Reason != v1.PodReasonInfeasible || c.Message != "Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000" || c.ObservedGeneration != 2 {
+		if c == nil || c.Reason != v1.PodReasonDeferred || c.Message != "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000" || c.ObservedGeneration != 2 {
 			t.Fatalf("%+v\n%s", c, r.facts.all())
 		}
 		r.wantSize("web", "500m", "500m", "0")
-		if r.events.count("Warning ResizeInfeasible: Pod resize Infeasible: ") != 1 {
+		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 1 {
 			t.Error(r.events.all())
 		}
 		r.resize("web", "app", amounts("1", ""), nil)

@@ -3,6 +3,7 @@ package admit
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,12 +26,18 @@ type In struct {
 // Check is one opinion.
 type Check func(In) *reason.Refusal
 
-// Checks are asked in this order.
-var Checks = []Check{sysctls, appArmor, groups, osSelector, osField, resources, nodeName, affinity, ports, taints, features}
+// Checks are asked in this order, which is upstream's.
+var Checks = slices.Concat([]Check{sysctls, osSelector, osField, groups}, predicates, []Check{appArmor, features})
+
+// predicates are what the scheduler asks as well.
+var predicates = []Check{resources, affinity, nodeName, ports, taints}
 
 // Admit asks every check; nil lets the Pod in.
-func Admit(in In) *reason.Refusal {
-	for _, check := range Checks {
+func Admit(in In) *reason.Refusal { return first(Checks, in) }
+
+// first is the refusal of the first check that has one.
+func first(checks []Check, in In) *reason.Refusal {
+	for _, check := range checks {
 		if no := check(in); no != nil {
 			no.By = "kubelet/admit"
 			return no
@@ -40,7 +47,7 @@ func Admit(in In) *reason.Refusal {
 }
 
 func osSelector(in In) *reason.Refusal {
-	if want, ok := in.Pod.Spec.NodeSelector[v1.LabelOSStable]; ok && want != runtime.GOOS {
+	if want, ok := in.Pod.Labels[v1.LabelOSStable]; ok && want != runtime.GOOS {
 		return &reason.Refusal{Code: reason.AdmitOSSelector, Detail: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}
 	}
 	return nil
@@ -114,13 +121,15 @@ func ports(in In) *reason.Refusal {
 	return nil
 }
 
-// taints keep static Pods, which no scheduler has judged, off a node whose taints would evict them.
+// taints keep Pods that were bound past the scheduler off a node whose taints would evict them. Static Pods run all the same.
 func taints(in In) *reason.Refusal {
-	if in.Node == nil || !pod.IsStatic(in.Pod) {
+	if in.Node == nil || pod.IsStatic(in.Pod) {
 		return nil
 	}
 	if t, bad := fit.Untolerated(in.Node.Spec.Taints, in.Pod.Spec.Tolerations, v1.TaintEffectNoExecute); bad {
-		return predicate(reason.AdmitTaint, fmt.Sprintf("node(s) had untolerated taint {%s: %s}", t.Key, t.Value))
+		no := predicate(reason.AdmitTaint, "node(s) had taints that the pod didn't tolerate")
+		no.Fix = fmt.Sprintf("tolerate the taint {%s: %s} of this node, or place the Pod on another", t.Key, t.Value)
+		return no
 	}
 	return nil
 }

@@ -13,9 +13,14 @@ import (
 func node() *v1.Node {
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux", "disk": "ssd"}},
-		Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoExecute}}},
 		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi"), "pods": resource.MustParse("2")}},
 	}
+}
+
+func tainted(effect v1.TaintEffect) *v1.Node {
+	n := node()
+	n.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: effect}}
+	return n
 }
 
 func pod(change func(*v1.Pod)) *v1.Pod {
@@ -55,9 +60,18 @@ func TestAdmission(t *testing.T) {
 		{"name", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeName = "other" }), Node: node()}, "NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name"},
 		{"ports", admit.In{Pod: pod(port(80)), Node: node(), Others: []*v1.Pod{pod(port(80))}}, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"},
 		{"os", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: "windows"} }), Node: node()}, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"},
-		{"os label", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
-		{"taints are the scheduler's business", admit.In{Pod: pod(nil), Node: node()}, "", ""},
-		{"but not for static Pods", admit.In{Pod: pod(func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }), Node: node()}, "TaintToleration", "Predicate TaintToleration failed: node(s) had untolerated taint {k: v}"},
+		{"os label", admit.In{Pod: pod(func(p *v1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
+		{"os in the selector", admit.In{Pod: pod(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
+		{"a taint that evicts", admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoExecute)}, "TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"},
+		{"a taint that evicts, tolerated for a while", admit.In{Pod: pod(func(p *v1.Pod) {
+			p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists, TolerationSeconds: new(int64)}}
+		}), Node: tainted(v1.TaintEffectNoExecute)}, "", ""},
+		{"a taint for the scheduler", admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoSchedule)}, "", ""},
+		{"a taint that evicts, a static Pod", admit.In{Pod: pod(func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }), Node: tainted(v1.TaintEffectNoExecute)}, "", ""},
+		{"room is asked for before taints", admit.In{Pod: pod(asks("3", "1Mi")), Node: tainted(v1.TaintEffectNoExecute)}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"},
+		{"labels before the name", admit.In{Pod: pod(func(p *v1.Pod) {
+			p.Spec.NodeName, p.Spec.NodeSelector = "other", map[string]string{"disk": "hdd"}
+		}), Node: node()}, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
 		{"sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn"))}, "SysctlForbidden", `forbidden sysctl: "net.core.somaxconn" not allowlisted`},
 		{"safe sysctl", admit.In{Pod: pod(sysctl("net.ipv4.tcp_syncookies"))}, "", ""},
 		{"allowed sysctl", admit.In{Pod: pod(sysctl("net.core.somaxconn")), AllowedSysctls: []string{"net.core.*"}}, "", ""},

@@ -29,6 +29,9 @@ func MakeRoom(in In) (victims []*v1.Pod, no *reason.Refusal) {
 	if no == nil || !pod.IsCritical(in.Pod) || !strings.HasPrefix(string(no.Code), outOf) {
 		return nil, no
 	}
+	if other := first(predicates[1:], in); other != nil { // nobody is ended in vain
+		return nil, other
+	}
 	var missing needs
 	for _, s := range shortages(in) {
 		missing = append(missing, need{s.Resource, s.Missing()})

@@ -108,7 +108,7 @@ func TestMayResize(t *testing.T) {
 		message  string
 	}{
 		{"granted", want("1"), nil, admit.Policies{}, "", ""},
-		{"never", want("3"), nil, admit.Policies{}, "Infeasible", "Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000"},
+		{"more than the node has", want("3"), nil, admit.Policies{}, "Deferred", "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"},
 		{"later", want("1"), []*v1.Pod{standing("o", "1500m", 0, false)}, admit.Policies{}, "Deferred", "Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"},
 		{"static", static, nil, admit.Policies{}, "Infeasible", "In-place resize of static-pods is not supported"},
 		{"exclusive CPUs", want("1"), nil, admit.Policies{CPU: "static"}, "Infeasible", "Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"static\""},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/pod"
-	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -33,11 +32,11 @@ const static = "static"
 // MayResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
 // Others are all admitted Pods but this one, with what they have been given.
 func MayResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
-	no := infeasible(r, node, p)
+	no := infeasible(r, p)
 	if no == nil && node != nil {
 		bare := *r.Pod
 		bare.Status = v1.PodStatus{} // what it has now does not count, only what it wants
-		if no = resources(In{Pod: &bare, Node: node, Others: others}); no != nil {
+		if no = first(predicates, In{Pod: &bare, Node: node, Others: others}); no != nil {
 			no.Code = reason.ResizeDeferred
 		}
 	}
@@ -47,7 +46,8 @@ func MayResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Re
 	return no
 }
 
-func infeasible(r Resize, node *v1.Node, p Policies) *reason.Refusal {
+// infeasible: more than the node has at all is only deferred, as upstream has it since v1.36: the node may grow.
+func infeasible(r Resize, p Policies) *reason.Refusal {
 	never := func(fix, format string, args ...any) *reason.Refusal {
 		return &reason.Refusal{Code: reason.ResizeInfeasible, Detail: fmt.Sprintf(format, args...), Fix: fix}
 	}
@@ -64,17 +64,6 @@ func infeasible(r Resize, node *v1.Node, p Policies) *reason.Refusal {
 		if p.Memory == "Static" && changes(r, v1.ResourceMemory) {
 			return never("make the Pod anew", "Resize is infeasible for Guaranteed Pods alongside Memory Manager policy \"%s\"", "Static")
 		}
-	}
-	if node == nil {
-		return nil
-	}
-	ask := fit.VectorOf(pod.Totals(r.Pod).Requests)
-	room := fit.VectorOf(node.Status.Allocatable)
-	switch {
-	case ask.Memory > room.Memory:
-		return never("ask for less, or move the Pod to a larger node", "Node didn't have enough capacity: memory, requested: %d, capacity: %d", ask.Memory, room.Memory)
-	case ask.MilliCPU > room.MilliCPU:
-		return never("ask for less, or move the Pod to a larger node", "Node didn't have enough capacity: cpu, requested: %d, capacity: %d", ask.MilliCPU, room.MilliCPU)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type bench struct {
 	mounted map[string]volume.Mounted
 	users   *runtimeapi.UserNamespace // the Pod's own, once they were given
 	mu      sync.Mutex
-	killing map[string]bool // container ids whose Killing event was told
+	killing map[string]bool // container ids with what their Killing events said
 	hooked  map[string]bool // container ids whose preStop hook was begun
 }
 

@@ -42,7 +42,7 @@ func (c *call) stop(ctx context.Context, a podplan.Stop) error {
 
 // stopOne ends one container: its hook, its turn, TERM, and KILL when the deadline has passed.
 func (c *call) stopOne(ctx context.Context, k podplan.Kill, deadline time.Time, turns *turns) error {
-	if c.bench.first(c.bench.killing, k.ID) {
+	if c.bench.first(c.bench.killing, k.ID+" "+k.Event) { // who is stopped for a probe and then with its Pod is told of twice
 		c.h.d.Events.Killing(c.pod, k.Name, k.Event)
 		c.put(journal.Killing{Container: k.Name, Cause: k.Cause, Grace: int64(k.Grace / time.Second)})
 	}

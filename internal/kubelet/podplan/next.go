@@ -73,8 +73,9 @@ func sandbox(in In, p *Plan) bool {
 	if in.held(p, SandboxTry) {
 		return false
 	}
-	p.Do = append(p.Do, StopSandbox{ID: newest.ID, Changed: len(in.Seen.Containers) > 0})
-	if goesOn(in) {
+	again := goesOn(in)
+	p.Do = append(p.Do, StopSandbox{ID: newest.ID, Changed: again && len(in.Seen.Containers) > 0})
+	if again {
 		p.Do = append(p.Do, CreateSandbox{Attempt: newest.Attempt + 1})
 	}
 	return false
@@ -120,7 +121,7 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 		if cause == "" {
 			continue
 		}
-		again := cause == "changed" || cause == resized || Restarts(in.Pod, m, 1)
+		again := cause == "changed" || cause == resized || restartsUnended(in.Pod, m) || cause == unseen && m.Kind == App
 		last := !again && lastToRun(in, m.Name)
 		switch {
 		case cause == resized:
@@ -128,10 +129,10 @@ func sick(in In, p *Plan) (kills []Kill, then []Action) {
 				wide = true
 				then = append(then, Resize{})
 			}
-		case again:
+		case again && m.Kind == App && cause != unseen: // of init containers upstream never says it
 			text += ", will be restarted"
-		case last:
-			text = "Stopping container " + m.Name
+		case last: // the Pod is stopped as a whole
+			text, grace = "Stopping container "+m.Name, Grace(in.Pod)
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause, Hook: true, Last: last})
 		if !again || !box.Ready || in.Facts.Furnished.IsZero() {
@@ -160,17 +161,22 @@ func lastToRun(in In, name string) bool {
 	return true
 }
 
-const resized = "resize" // the cause of stopping a container that is restarted for its new size
+// Causes of stopping a container.
+const (
+	resized = "resize"        // it is restarted for its new size
+	unseen  = "unknown state" // the runtime does not know its state
+)
 
 // complaint says what is wrong with a running container: the Killing event's text, the cause, and the grace it gets.
 func complaint(in In, m Member, c *Container) (text, cause string, grace time.Duration) {
-	who, grace := "Container "+m.Name, Grace(in.Pod)
+	kind, grace := "Container", Grace(in.Pod)
 	if m.Kind != App {
-		who = "Init container " + m.Name
+		kind = "Init container"
 	}
+	who := kind + " " + m.Name
 	switch h := in.Health[m.Name]; {
 	case c.State == Unknown:
-		return who + " is in unknown state, try killing it before restart", "unknown state", grace
+		return kind + ` is in "unknown" state, try killing it before restart`, unseen, grace
 	case c.Notes.Hash != "" && c.Notes.Hash != Hash(m.Container):
 		return who + " definition changed", "changed", grace
 	case h.Sick == "liveness":
@@ -247,6 +253,8 @@ func start(in In, p *Plan, m Member) {
 	default:
 		at, carry := in.Limits.next(c)
 		switch {
+		case c.Sandbox == "" && CanRestartAll(in.Pod): // its record went when the Pod started over, which is no crash
+			at, carry = in.Now, 0
 		case c.Sandbox == "": // only the API remembers it: its wait is counted by its restarts, and is over
 			at = in.Now
 		case c.Sandbox != box.ID:

@@ -8,7 +8,7 @@ import (
 
 // One container's end can start the whole Pod over in its sandbox (restartPolicyRules with action RestartAllContainers, KEP-5532): everything is stopped without
 // preStop hooks, the records go, those of the container that asked for it last, so that an interrupted restart goes on; then the Pod begins with its first init
-// container. What ran before stays in the status as last state, and the restart counts go on from there.
+// container. What ran before stays in the status as last state, and the restart counts go on from there. No round waits for the one before: a restart of all is no crash.
 
 // RestartAllGrace is what running containers get when the whole Pod starts over.
 const RestartAllGrace = 2 * time.Second
@@ -73,7 +73,7 @@ func startOver(in In, p *Plan) bool {
 			switch {
 			case c.Name != m.Name || c.Sandbox != box.ID || c.ID == by.ID:
 			case c.alive():
-				kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, Grace(in.Pod)), Event: "Stopping container " + c.Name, Cause: restartAll})
+				kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, Grace(in.Pod)), Event: "killing", Cause: restartAll})
 			default:
 				forget = append(forget, RemoveContainer{c.ID, c.Name})
 			}
@@ -83,14 +83,6 @@ func startOver(in In, p *Plan) bool {
 		if !in.held(p, StopTry) {
 			p.Do = append(p.Do, Stop{kills})
 		}
-		return true
-	}
-	if at, _ := in.Limits.next(by); in.Now.Before(at) {
-		p.wake(at)
-		if shown := BackOffShown(in.Seen, by, at); in.Now.Before(shown) {
-			p.wake(shown)
-		}
-		p.Say = append(p.Say, in.backingOff(by, at))
 		return true
 	}
 	if !in.held(p, ReleaseTry) {

@@ -75,6 +75,16 @@ func Restarts(pod *v1.Pod, m Member, code int32) bool {
 	return m.Kind != Init || code != 0
 }
 
+// restartsUnended tells whether a container that is stopped while it runs is to be started again. Its rules, which go
+// by exit codes, have no say; so does upstream.
+func restartsUnended(pod *v1.Pod, m Member) bool {
+	policy := string(pod.Spec.RestartPolicy)
+	if m.RestartPolicy != nil {
+		policy = string(*m.RestartPolicy)
+	}
+	return m.Kind != Ephemeral && policy != string(v1.RestartPolicyNever)
+}
+
 // restarts is Restarts of a container that has ended.
 func (c Container) restarts(p *v1.Pod, m Member) bool {
 	return c.Again || Restarts(p, m, c.Exit.Code)

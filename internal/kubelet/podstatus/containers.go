@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	vocab "github.com/gantry-project/gantry/internal/pod"
 )
 
 // What upstream says of containers that nobody has seen end.
@@ -34,6 +35,9 @@ func containers(in In, s *v1.PodStatus) {
 		case podplan.Ephemeral:
 			s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, one(in, m, find(old.EphemeralContainerStatuses, m.Name)))
 		}
+	}
+	if !in.Facts.AllStopped.IsZero() {
+		terminate(in, old, s)
 	}
 	byName := func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.ContainerStatuses, byName)
@@ -61,7 +65,7 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 		st.AllocatedResourcesStatus = old.AllocatedResourcesStatus
 	}
 	if c == nil {
-		st.State = noRecord(in, m)
+		st.State = waiting(in, m)
 		return st
 	}
 	st.RestartCount = int32(c.Attempt)
@@ -100,11 +104,8 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 			*st.Started = m.Kind == podplan.Init || h.Started
 		}
 		st.Ready = h.Ready && (m.Kind == podplan.App || m.Kind == podplan.Sidecar)
-	case c.State == podplan.Exited && backs && in.Facts.AllStopped.IsZero():
+	case c.State == podplan.Exited && backs: // once its Pod is over, it ends as every container that waits
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: back.Reason, Message: back.Message}
-		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
-	case c.State == podplan.Exited && backs: // it was to run again and will not: upstream's words for every container that waits when its Pod is over
-		st.State.Terminated = unknownEnd()
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
 	case c.State == podplan.Exited && waits && in.End == nil:
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
@@ -122,22 +123,53 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	}
 }
 
-// noRecord is the state of a container the runtime does not have.
-func noRecord(in In, m podplan.Member) v1.ContainerState {
-	if !in.Facts.AllStopped.IsZero() && m.Kind == podplan.App && !initialises(in) {
-		return v1.ContainerState{Terminated: unknownEnd()}
+// terminate ends, in the statuses of a Pod that is over, containers that nobody has seen end: app containers once the
+// Pod was initialized, init containers up to the last that ever began and always the first. Others keep waiting for
+// what they waited for. old is what the API has. So does upstream's status manager (TerminatePod).
+func terminate(in In, old v1.PodStatus, s *v1.PodStatus) {
+	if wasInitialized(in, old.ContainerStatuses, *s) {
+		endAll(s.ContainerStatuses)
 	}
-	return waiting(in, m)
+	last := len(s.InitContainerStatuses) - 1
+	for last > 0 && neverRan(s.InitContainerStatuses[last]) {
+		last--
+	}
+	endAll(s.InitContainerStatuses[:last+1])
 }
 
-// initialises tells whether the Pod has init containers that end; app containers that never came to run then keep waiting for them.
-func initialises(in In) bool {
-	for _, m := range podplan.Members(in.Pod) {
-		if m.Kind == podplan.Init {
-			return true
+func endAll(list []v1.ContainerStatus) {
+	for i := range list {
+		if list[i].State.Terminated == nil {
+			list[i].State = v1.ContainerState{Terminated: unknownEnd()}
 		}
 	}
-	return false
+}
+
+// wasInitialized tells whether the Pod's init containers were behind it when it began to end; old is what the API has of
+// app containers, s what is known now.
+func wasInitialized(in In, old []v1.ContainerStatus, s v1.PodStatus) bool {
+	inits := in.Pod.Spec.InitContainers
+	ran := func(c v1.ContainerStatus) bool { return !neverRan(c) }
+	tried := func(c v1.ContainerStatus) bool { _, waits := in.Waiting[c.Name]; return waits }
+	if len(inits) == 0 || slices.ContainsFunc(old, ran) || slices.ContainsFunc(s.ContainerStatuses, ran) || slices.ContainsFunc(s.ContainerStatuses, tried) {
+		return true
+	}
+	last := &inits[len(inits)-1]
+	if vocab.IsSidecar(last) {
+		was := find(in.Pod.Status.InitContainerStatuses, last.Name)
+		return was != nil && was.State.Running != nil && was.Started != nil && *was.Started
+	}
+	c := in.Seen.Latest(last.Name)
+	if c == nil || c.State != podplan.Exited || c.Exit.Code != 0 {
+		return false
+	}
+	// Whole seconds: when the records are gone, the API has no more of it.
+	return in.End == nil || c.Finished.Truncate(time.Second).Before(in.End.Asked.Truncate(time.Second))
+}
+
+// neverRan tells whether a status shows a container that has waited all the time.
+func neverRan(c v1.ContainerStatus) bool {
+	return c.State.Waiting != nil && c.LastTerminationState.Terminated == nil
 }
 
 func unknownEnd() *v1.ContainerStateTerminated {
@@ -149,7 +181,7 @@ func waiting(in In, m podplan.Member) v1.ContainerState {
 	if len(in.Pod.Spec.InitContainers) > 0 && m.Kind != podplan.Ephemeral {
 		w.Reason = podInitializing
 	}
-	if why, ok := in.Waiting[m.Name]; ok && in.End == nil {
+	if why, ok := in.Waiting[m.Name]; ok && (in.End == nil || in.Pod.DeletionTimestamp == nil) {
 		w.Reason, w.Message = why.Reason, why.Message
 	}
 	return v1.ContainerState{Waiting: w}

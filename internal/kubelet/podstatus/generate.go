@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
+	vocab "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -250,6 +251,12 @@ func podResources(in In, s *v1.PodStatus) {
 	s.Resources.Limits = resource.PodLimits(real, resource.PodResourcesOptions{ExcludeOverhead: true})
 	if in.End != nil || slices.ContainsFunc(in.Seen.Containers, func(c podplan.Container) bool { return c.State == podplan.Exited }) {
 		s.Resources.Requests, s.Resources.Limits = inCgroup(s.Resources.Requests), inCgroup(s.Resources.Limits)
+		if !vocab.HasLimit(in.Pod, v1.ResourceMemory) {
+			delete(s.Resources.Limits, v1.ResourceMemory) // a container without one leaves the Pod's cgroup without one
+		}
+		if len(s.Resources.Limits) == 0 {
+			s.Resources.Limits = nil
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package podstatus_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -181,6 +182,75 @@ func TestEndedInBackOff(t *testing.T) {
 	in.Backing = nil // somebody deleted it
 	if s := podstatus.Generate(in).ContainerStatuses[0]; s.State.Terminated == nil || s.State.Terminated.ExitCode != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Containers that never came to run when their Pod is ended: what upstream's status manager makes of each combination.
+//
+// row: PST-29
+func TestContainersThatNeverRanWhenTheirPodEnds(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	side := v1.Container{Name: "side", RestartPolicy: &always}
+	one, two, app := v1.Container{Name: "one"}, v1.Container{Name: "two"}, v1.Container{Name: "app"}
+	exited := func(name string, code int32) podplan.Container {
+		return podplan.Container{ID: name, Name: name, Sandbox: "s", State: podplan.Exited, Started: now, Finished: now.Add(-time.Second), Exit: podplan.Exit{Code: code}}
+	}
+	late := func(c podplan.Container) podplan.Container {
+		c.Finished = now.Add(time.Second)
+		return c
+	}
+	isStarted := func(name string, started bool) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: name, Started: &started, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+	}
+	for _, c := range []struct {
+		name  string
+		inits []v1.Container
+		seen  []podplan.Container
+		was   []v1.ContainerStatus // of init containers, before the end
+		want  string
+	}{
+		{"nothing ran, no init containers", nil, nil, nil, "app:unknown"},
+		{"the first init container's image is bad", []v1.Container{one, two}, nil, nil, "one:unknown two:waiting app:waiting"},
+		{"the second init container's image is bad", []v1.Container{one, two}, []podplan.Container{exited("one", 0)}, nil, "one:0 two:waiting app:waiting"},
+		{"an init container failed", []v1.Container{one, two}, []podplan.Container{exited("one", 1)}, nil, "one:1 two:waiting app:waiting"},
+		{"the app's image is bad, after init containers", []v1.Container{one, two}, []podplan.Container{exited("one", 0), exited("two", 0)}, nil, "one:0 two:0 app:unknown"},
+		{"the last init container ended because its Pod did", []v1.Container{one}, []podplan.Container{late(exited("one", 0))}, nil, "one:0 app:waiting"},
+		{"behind a sidecar whose image is bad", []v1.Container{side}, nil, nil, "side:unknown app:waiting"},
+		{"behind a sidecar that never started", []v1.Container{side}, []podplan.Container{exited("side", 137)}, []v1.ContainerStatus{isStarted("side", false)}, "side:137 app:waiting"},
+		{"behind a sidecar that started", []v1.Container{side}, []podplan.Container{exited("side", 0)}, []v1.ContainerStatus{isStarted("side", true)}, "side:0 app:unknown"},
+		{"an init container after a sidecar never ran", []v1.Container{side, one}, []podplan.Container{exited("side", 0)}, []v1.ContainerStatus{isStarted("side", true)}, "side:0 one:waiting app:waiting"},
+		{"a later init container ran, the record of the first is lost", []v1.Container{one, two}, []podplan.Container{exited("two", 1)}, nil, "one:unknown two:1 app:waiting"},
+	} {
+		in := running(aPod())
+		in.Pod.Spec.InitContainers, in.Pod.Spec.Containers = c.inits, []v1.Container{app}
+		in.Pod.Status.InitContainerStatuses = c.was
+		in.Seen.Containers, in.End = c.seen, &podplan.End{Cause: "deleted", Asked: now}
+		if s := podstatus.Generate(in); len(c.seen) == 0 && s.ContainerStatuses[0].State.Waiting == nil {
+			t.Errorf("%s: before all is stopped %+v", c.name, s.ContainerStatuses[0].State)
+		}
+		in.Facts.AllStopped = now
+		for range 2 { // the second time the API has the first one's answer
+			s := podstatus.Generate(in)
+			in.Pod.Status = s
+			got := ""
+			for _, st := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
+				got += " " + st.Name + ":" + endOf(st)
+			}
+			if got[1:] != c.want || s.Phase != v1.PodFailed {
+				t.Errorf("%s: %s, want %s (%s)", c.name, got[1:], c.want, s.Phase)
+			}
+		}
+	}
+}
+
+func endOf(st v1.ContainerStatus) string {
+	switch t := st.State.Terminated; {
+	case t == nil:
+		return "waiting"
+	case t.Reason == podstatus.StatusUnknown:
+		return "unknown"
+	default:
+		return strconv.Itoa(int(t.ExitCode))
 	}
 }
 

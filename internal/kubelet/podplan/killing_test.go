@@ -1,0 +1,121 @@
+package podplan_test
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+// What the Killing event says of every kind of container, cause and restart policy, and the grace that goes with it: as
+// upstream's computePodActions. Only an app container "will be restarted"; rules that go by exit codes have no say.
+//
+// row: PST-29
+func TestWhatIsSaidOfAContainerThatIsStopped(t *testing.T) {
+	always, onFailure, never := v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
+	seconds := int64(7)
+	sick := func(kind string) func(*podplan.In) {
+		return func(in *podplan.In) {
+			for _, name := range []string{"a", "s"} {
+				in.Health[name] = podplan.Health{Started: kind != "startup", Sick: kind}
+			}
+		}
+	}
+	changed := func(in *podplan.In) {
+		for i := range in.Seen.Containers {
+			in.Seen.Containers[i].Notes.Hash = "other"
+		}
+	}
+	lost := func(in *podplan.In) {
+		for i := range in.Seen.Containers {
+			if in.Seen.Containers[i].State == podplan.Running {
+				in.Seen.Containers[i].State = podplan.Unknown
+			}
+		}
+	}
+	own := func(p v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) func(*podplan.In) {
+		return func(in *podplan.In) {
+			for i := range in.Pod.Spec.Containers {
+				in.Pod.Spec.Containers[i].RestartPolicy, in.Pod.Spec.Containers[i].RestartPolicyRules = &p, rules
+			}
+		}
+	}
+	on137 := rule(v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleOnExitCodesOpIn, 1, 137)
+	for _, x := range []struct {
+		what   string
+		policy v1.RestartPolicy
+		causes []func(*podplan.In)
+		a, s   string
+	}{
+		{"liveness", always, []func(*podplan.In){sick("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"startup", always, []func(*podplan.In){sick("startup")}, "Container a failed startup probe, will be restarted", "Init container s failed startup probe"},
+		{"liveness", onFailure, []func(*podplan.In){sick("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"liveness", never, []func(*podplan.In){sick("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"startup", never, []func(*podplan.In){sick("startup")}, "Container a failed startup probe", "Init container s failed startup probe"},
+		{"liveness, own Never", always, []func(*podplan.In){own("Never"), sick("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"liveness, own Always", never, []func(*podplan.In){own("Always"), sick("liveness")}, "Container a failed liveness probe, will be restarted", "Init container s failed liveness probe"},
+		{"liveness, own Never with a rule", always, []func(*podplan.In){own("Never", on137), sick("liveness")}, "Container a failed liveness probe", "Init container s failed liveness probe"},
+		{"definition", never, []func(*podplan.In){changed}, "Container a definition changed, will be restarted", "Init container s definition changed"},
+		{"unknown state", never, []func(*podplan.In){lost}, `Container is in "unknown" state, try killing it before restart`, `Init container is in "unknown" state, try killing it before restart`},
+		{"unknown state", always, []func(*podplan.In){lost}, `Container is in "unknown" state, try killing it before restart`, `Init container is in "unknown" state, try killing it before restart`},
+	} {
+		at := time.Unix(1000, 0)
+		in := podplan.In{
+			Pod: aPod(x.policy), Seen: seen("i=0 s=run a=run b=run"), Now: at, Facts: podplan.Facts{Accepted: at, Furnished: at},
+			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
+		}
+		probe := &v1.Probe{TerminationGracePeriodSeconds: &seconds}
+		for _, list := range [][]v1.Container{in.Pod.Spec.InitContainers[1:], in.Pod.Spec.Containers[:1]} {
+			list[0].LivenessProbe, list[0].StartupProbe = probe, probe
+		}
+		for _, cause := range x.causes {
+			cause(&in)
+		}
+		got := map[string]podplan.Kill{}
+		for _, a := range podplan.Next(in).Do {
+			if stop, ok := a.(podplan.Stop); ok {
+				for _, k := range stop.Kills {
+					got[k.Name] = k
+				}
+			}
+		}
+		if got["a"].Event != x.a || got["s"].Event != x.s {
+			t.Errorf("%s, %s: %q and %q, want %q and %q", x.what, x.policy, got["a"].Event, got["s"].Event, x.a, x.s)
+		}
+		if g := got["a"].Grace; (g == 7*time.Second) != (in.Health["a"].Sick != "") {
+			t.Errorf("%s, %s: %s of grace", x.what, x.policy, g)
+		}
+	}
+}
+
+// A sandbox that dies under a Pod is told of only where the Pod goes on in another.
+func TestASandboxThatDiesUnderAPodThatEndsIsNotChanged(t *testing.T) {
+	for _, x := range []struct {
+		policy  v1.RestartPolicy
+		seen    string
+		changed bool
+	}{
+		{v1.RestartPolicyNever, "i=0 s=run a=run b=run", false},
+		{v1.RestartPolicyNever, "i=0 s=run a=0 b=run", false},
+		{v1.RestartPolicyOnFailure, "i=0 s=run a=0 b=run", true},
+		{v1.RestartPolicyAlways, "i=0 s=run a=0 b=run", true},
+	} {
+		at := time.Unix(1000, 0)
+		in := podplan.In{Pod: aPod(x.policy), Seen: seen(x.seen), Now: at, Facts: podplan.Facts{Accepted: at, Furnished: at}, Health: map[string]podplan.Health{}}
+		in.Seen.Sandboxes[0].Ready = false
+		told, anew := false, false
+		for _, a := range podplan.Next(in).Do {
+			switch a := a.(type) {
+			case podplan.StopSandbox:
+				told = told || a.Changed
+			case podplan.CreateSandbox:
+				anew = true
+			}
+		}
+		if told != x.changed || anew != x.changed {
+			t.Errorf("%s, %q: told %v, made anew %v, want %v", x.policy, x.seen, told, anew, x.changed)
+		}
+	}
+}
