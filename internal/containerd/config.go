@@ -184,7 +184,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.tracing.processor
     default_runtime_name = 'runc'
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
       runtime_type = 'io.containerd.runc.v2'
-      runtime_path = '{{.c.BinDir}}/containerd-shim-runc-v2'
+      # Found in PATH. Given by its path, containerd asks it before each task, in vain, how it mounts.
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
         BinaryName = '{{.c.BinDir}}/runc'
         Root = '{{.RuncDir}}'

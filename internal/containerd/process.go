@@ -99,7 +99,7 @@ func (c Config) spawn() (*process, error) {
 	}
 	defer log.Close()
 	cmd := exec.Command(c.Executable, "containerd", "--config", c.file())
-	cmd.Dir = "/"
+	cmd.Dir, cmd.Env = "/", c.environment(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -114,6 +114,22 @@ func (c Config) spawn() (*process, error) {
 		return nil, errors.Join(err, p.signal(unix.SIGKILL))
 	}
 	return p, nil
+}
+
+// environment is what containerd is given of ours: with the instance's own shim and runc first in PATH.
+func (c Config) environment(ours []string) []string {
+	path := c.BinDir
+	out := make([]string, 0, len(ours)+1)
+	for _, v := range ours {
+		rest, is := strings.CutPrefix(v, "PATH=")
+		switch {
+		case !is:
+			out = append(out, v)
+		case rest != "":
+			path = c.BinDir + string(os.PathListSeparator) + rest
+		}
+	}
+	return append(out, "PATH="+path)
 }
 
 const logLimit = 16 << 20
