@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/serve"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/measure"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
@@ -52,7 +53,7 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: measure.New(statFS)},
+		NodeName: n.place.nodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine, Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: measure.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID, Kernel: machine.KernelVersion, OS: machine.OSImage,
 			CPUs: machine.CPUs, Cores: cpus.Cores, Sockets: cpus.Sockets, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
@@ -73,6 +74,13 @@ func (a *nodeAPI) pods() []*v1.Pod {
 		return nil
 	}
 	return a.kubelet.Pods()
+}
+
+func (a *nodeAPI) mounted(uid types.UID) map[string]volume.Mounted {
+	if a.kubelet == nil {
+		return nil
+	}
+	return a.kubelet.MountedVolumes(uid)
 }
 
 // attach gives the kubelet, once it is made, and fills in what the server shows.
@@ -141,9 +149,12 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 				continue
 			}
 			d := v.Disk
+			if slices.ContainsFunc(out, func(o metrics.Volume) bool { return o.Namespace == p.Namespace && o.Claim == v.Claim }) {
+				continue // Pods that share a claim tell of it once
+			}
 			out = append(out, metrics.Volume{
 				Namespace: p.Namespace, Claim: v.Claim, Capacity: float64(d.Capacity), Available: float64(d.Available), Used: float64(d.Used),
-				Inodes: float64(d.Inodes), InodesFree: float64(d.InodesFree), InodesUsed: float64(d.Inodes - d.InodesFree),
+				Inodes: float64(d.Inodes), InodesFree: float64(d.InodesFree), InodesUsed: float64(v.Inodes),
 			})
 		}
 	}
@@ -198,7 +209,7 @@ func (machineReader) Node() (stats.Sample, error) {
 func (machineReader) Cards(pid int) ([]usage.Card, error)    { return proc.Cards("/", pid) }
 func (machineReader) DefaultCard() string                    { return proc.DefaultCard("/") }
 func (machineReader) Space(dir string) (usage.Space, error)  { return proc.Space(dir) }
-func (machineReader) OwnFileSystem(dir string) bool          { return proc.OwnFileSystem(dir) }
+func (machineReader) BlockSize(path string) (uint64, error)  { return proc.BlockSize(path) }
 func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Ask(path) }
 
 func statFS(path string) (usage.Disk, error) {

@@ -145,6 +145,14 @@ func (k *Kubelet) nodeView(pod *v1.Pod) volume.NodeView {
 	return volume.NodeView{Allocatable: k.node.allocatable(), HostIPs: k.node.hostIPs(), PodIPs: k.podIPs(pod)}
 }
 
+// MountedVolumes are the volumes of a Pod that are ready, by name.
+func (k *Kubelet) MountedVolumes(uid types.UID) map[string]volume.Mounted {
+	if k.started() == nil {
+		return nil
+	}
+	return k.volumes.Mounted(uid)
+}
+
 func (k *Kubelet) nodeLabels() (map[string]string, bool) {
 	n := k.node.object()
 	if n == nil {

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
@@ -73,42 +74,49 @@ func (c *Collector) disk(ctx context.Context, p *Pod) {
 			p.Containers[i].Logs = &s
 		}
 	}
-	if p.Spec == nil || c.d.DiskAge < 0 {
+	if p.Spec == nil || c.d.DiskAge < 0 || c.d.Mounted == nil {
 		return
 	}
+	mounted := c.d.Mounted(p.Spec.UID)
 	for i := range p.Spec.Spec.Volumes {
-		v, ok, err := c.volume(p, &p.Spec.Spec.Volumes[i])
+		spec := &p.Spec.Spec.Volumes[i]
+		m, ready := mounted[spec.Name]
+		if !ready || m.Size == volume.SizeUnknown {
+			continue
+		}
+		v, err := c.volume(m)
 		if err != nil {
-			log.V(4).Info("Cannot measure a volume", "pod", klog.KRef(p.Namespace, p.Name), "volume", p.Spec.Spec.Volumes[i].Name, "err", err)
+			log.V(4).Info("Cannot measure a volume", "pod", klog.KRef(p.Namespace, p.Name), "volume", spec.Name, "err", err)
+			continue
 		}
-		if ok {
-			p.Volumes = append(p.Volumes, v)
-		}
+		v.Name, v.Claim, v.Ephemeral = spec.Name, claimOf(p, spec), isEphemeral(spec)
+		p.Volumes = append(p.Volumes, v)
 	}
 }
 
-// volume measures a volume by its directory below the kubelet's; hostPath has none.
-func (c *Collector) volume(p *Pod, v *v1.Volume) (out Volume, ok bool, err error) {
-	dirs, err := filepath.Glob(filepath.Join(c.d.Places.Root, "pods", p.UID, "volumes", "*", v.Name))
-	if err != nil || len(dirs) == 0 {
-		return out, false, err
+// volume measures a volume as upstream does one of its type.
+func (c *Collector) volume(m volume.Mounted) (out Volume, err error) {
+	out.At = time.Now()
+	if m.Size == volume.SizeOfBlock {
+		out.Disk.Capacity, err = c.d.Host.BlockSize(m.Path)
+		return out, err
 	}
-	dir := dirs[0]
-	out = Volume{Name: v.Name, Claim: claimOf(p, v), At: time.Now()}
-	if out.Disk, err = c.d.Host.Disk(dir); err != nil {
-		return out, false, err
+	if out.Disk, err = c.d.Host.Disk(m.Path); err != nil {
+		return out, err
 	}
-	if c.d.Host.OwnFileSystem(dir) {
-		return out, true, nil
+	out.Inodes = less(out.Disk.Inodes, out.Disk.InodesFree)
+	if m.Size == volume.SizeOfFiles {
+		var s usage.Space
+		s, out.At, err = c.space(m.Path)
+		out.Disk.Used, out.Inodes = s.Bytes, s.Inodes
 	}
-	out.Ephemeral = out.Claim == ""
-	s, at, err := c.space(dir)
-	if err != nil {
-		return out, false, err
-	}
-	out.At, out.Disk.Used = at, s.Bytes
-	out.Disk.InodesFree = less(out.Disk.Inodes, s.Inodes)
-	return out, true, nil
+	return out, err
+}
+
+// isEphemeral tells whether a volume takes of the node's disk and ends with its Pod.
+func isEphemeral(v *v1.Volume) bool {
+	bare := v.VolumeSource == v1.VolumeSource{}
+	return bare || v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault || v.ConfigMap != nil
 }
 
 func claimOf(p *Pod, v *v1.Volume) string {

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
@@ -37,7 +39,7 @@ type Host interface {
 	DefaultCard() string
 	Disk(path string) (usage.Disk, error)
 	Space(dir string) (usage.Space, error)
-	OwnFileSystem(dir string) bool
+	BlockSize(path string) (uint64, error) // of a block device, in bytes
 }
 
 // Machine is what does not change while the machine is up.
@@ -67,11 +69,12 @@ type Places struct {
 	PodPath func(*v1.Pod) string // cgroup of one
 }
 
-// Deps are what a Collector stands on. All are required but Images.
+// Deps are what a Collector stands on. All are required but Images and Mounted.
 type Deps struct {
 	NodeName string
 	Started  time.Time // of the node
 	List     func() []*v1.Pod
+	Mounted  func(types.UID) map[string]volume.Mounted // volumes of a Pod by name; nil: no volume is measured
 	Runtime  Runtime
 	Images   Images // nil: the summary has no image file system
 	Cgroups  Cgroups

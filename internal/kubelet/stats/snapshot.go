@@ -73,6 +73,7 @@ type Volume struct {
 	Name      string
 	Claim     string // of a persistent one
 	At        time.Time
-	Disk      usage.Disk // Used is the volume's own
+	Disk      usage.Disk // Used is the volume's own, the rest that of the file system it is on
+	Inodes    uint64     // that it uses
 	Ephemeral bool       // counts as the Pod's ephemeral storage
 }

@@ -3,6 +3,7 @@ package stats_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
@@ -74,7 +77,7 @@ func (h *host) Disk(string) (usage.Disk, error) {
 	return usage.Disk{Capacity: 1000, Available: 600, Used: 400, Inodes: 50, InodesFree: 40}, nil
 }
 func (h *host) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
-func (h *host) OwnFileSystem(string) bool             { return false }
+func (h *host) BlockSize(string) (uint64, error)      { return 4096, nil }
 
 type world struct {
 	*testing.T
@@ -100,7 +103,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	w.c = stats.New(stats.Deps{
-		NodeName: "n1", Started: time.Unix(1, 0), List: func() []*v1.Pod { return w.pods }, Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host,
+		NodeName: "n1", Started: time.Unix(1, 0), List: func() []*v1.Pod { return w.pods }, Mounted: w.mounted, Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host,
 		Machine: stats.Machine{ID: "m", CPUs: 4, MemoryBytes: 1 << 30},
 		Places:  stats.Places{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods", PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
 	})
@@ -139,6 +142,52 @@ func (w *world) run(client *cri.Client) {
 		if err := os.WriteFile(path, make([]byte, 5000), 0o644); err != nil {
 			w.Fatal(err)
 		}
+	}
+}
+
+func (w *world) mounted(uid types.UID) map[string]volume.Mounted {
+	at := func(kind, name string, size volume.Size) volume.Mounted {
+		return volume.Mounted{Name: name, Path: filepath.Join(w.root, "pods", string(uid), "volumes", kind, name), Size: size}
+	}
+	return map[string]volume.Mounted{
+		"data": at("kubernetes.io~empty-dir", "data", volume.SizeOfFiles), "claimed": at("kubernetes.io~local", "claimed", volume.SizeOfMount),
+		"raw": at("kubernetes.io~local", "raw", volume.SizeOfBlock), "path": at("", "path", volume.SizeUnknown),
+	}
+}
+
+// What upstream measures of a volume of each kind: files are added up on the file system they lie on, a mount is the
+// whole file system, a device has a capacity, a path of the host has nothing.
+//
+// row: KAP-04
+func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
+	w := newWorld(t)
+	claim := func(name string) v1.VolumeSource {
+		return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+	}
+	w.pods[0].Spec.Volumes = []v1.Volume{
+		{Name: "data"}, {Name: "claimed", VolumeSource: claim("c1")}, {Name: "raw", VolumeSource: claim("c2")},
+		{Name: "path", VolumeSource: claim("c3")}, {Name: "unused", VolumeSource: claim("c4")},
+	}
+	s, err := w.c.Whole(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range s.Summary().Pods[0].VolumeStats {
+		of := "-"
+		if v.PVCRef != nil {
+			of = v.PVCRef.Namespace + "/" + v.PVCRef.Name
+		}
+		got = append(got, fmt.Sprintf("%s %s capacity %d available %d used %v inodes %d free %d used %d",
+			v.Name, of, *v.CapacityBytes, *v.AvailableBytes, *v.UsedBytes > 5000, *v.Inodes, *v.InodesFree, *v.InodesUsed))
+	}
+	want := []string{
+		"data - capacity 1000 available 600 used true inodes 50 free 40 used 2",
+		"claimed a/c1 capacity 1000 available 600 used false inodes 50 free 40 used 10",
+		"raw a/c2 capacity 4096 available 0 used false inodes 0 free 0 used 0",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -81,6 +81,7 @@ func (s *Snapshot) pod(p *Pod) statsapi.PodStats {
 	now := metav1.NewTime(s.Node.At)
 	for _, v := range p.Volumes {
 		vs := statsapi.VolumeStats{Name: v.Name, FsStats: *disk(metav1.NewTime(v.At), &v.Disk)}
+		vs.InodesUsed = &v.Inodes
 		if v.Claim != "" {
 			vs.PVCRef = &statsapi.PVCReference{Name: v.Claim, Namespace: p.Namespace}
 		}
@@ -118,7 +119,7 @@ func (p *Pod) ephemeral(now metav1.Time, of *usage.Disk) *statsapi.FsStats {
 	for _, v := range p.Volumes {
 		if v.Ephemeral {
 			sum.Bytes += v.Disk.Used
-			sum.Inodes += v.Disk.Inodes - v.Disk.InodesFree
+			sum.Inodes += v.Inodes
 		}
 	}
 	return within(now, of, sum)

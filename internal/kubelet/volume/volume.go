@@ -19,8 +19,20 @@ type Mounted struct {
 	Pull     v1.PullPolicy
 	ReadOnly bool      // whatever the volumeMount says
 	Device   bool      // Path is a block device
+	Size     Size      // how what it takes is measured
 	Again    time.Time // when SetUp has to be called again though nothing else changed (a token grows old); zero is never
 }
+
+// Size is how a volume is measured for /stats/summary and kubelet_volume_stats_*. The zero value measures nothing.
+type Size int
+
+// Ways to measure, each as upstream's plugin of the type does.
+const (
+	SizeUnknown Size = iota // hostPath, image
+	SizeOfFiles             // the files are added up: emptyDir, configMap, secret, downwardAPI, projected
+	SizeOfMount             // the file system that is mounted: local, nfs
+	SizeOfBlock             // the device's capacity
+)
 
 // Type makes one kind of volume. Its methods are called for one Pod at a time, for different Pods side by side.
 type Type interface {

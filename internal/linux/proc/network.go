@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -93,10 +94,15 @@ func Space(dir string) (usage.Space, error) {
 	return s, nil
 }
 
-// OwnFileSystem tells whether dir is the root of a file system of its own.
-func OwnFileSystem(dir string) bool {
-	var a, b unix.Stat_t
-	return unix.Lstat(dir, &a) == nil && unix.Lstat(filepath.Dir(dir), &b) == nil && a.Dev != b.Dev
+// BlockSize is how many bytes a block device holds.
+func BlockSize(path string) (uint64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	n, err := f.Seek(0, io.SeekEnd)
+	return uint64(max(n, 0)), err
 }
 
 // CPUs is the shape of the processors.

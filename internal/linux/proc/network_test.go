@@ -55,7 +55,7 @@ func TestSpace(t *testing.T) {
 	if s, err := proc.Space(filepath.Join(dir, "gone")); err != nil || s.Inodes != 0 {
 		t.Errorf("nothing: %+v, %v", s, err)
 	}
-	if proc.OwnFileSystem(filepath.Join(dir, "a")) || !proc.OwnFileSystem("/proc") {
-		t.Error("which directory is a file system of its own")
+	if n, err := proc.BlockSize(filepath.Join(dir, "two")); err != nil || n != 10000 {
+		t.Errorf("what is opened as a device holds %d bytes, %v", n, err)
 	}
 }

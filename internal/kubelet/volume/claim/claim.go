@@ -58,11 +58,14 @@ func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
 		m.Path = pv.Spec.HostPath.Path
 		return m, hostpath.Check(m.Path, pv.Spec.HostPath.Type)
 	case pv.Spec.Local != nil:
-		m.Path = pv.Spec.Local.Path
+		m.Path, m.Size = pv.Spec.Local.Path, volume.SizeOfMount
+		if m.Device {
+			m.Size = volume.SizeOfBlock
+		}
 		return m, local(a, m, pv.Name)
 	case pv.Spec.NFS != nil:
 		n := pv.Spec.NFS
-		m.Path = a.Dir
+		m.Path, m.Size = a.Dir, volume.SizeOfMount
 		m.ReadOnly = m.ReadOnly || n.ReadOnly
 		return m, nfs.Mount(t.Mounts, a.Dir, nfs.Export{Server: n.Server, Path: n.Path, ReadOnly: m.ReadOnly, Options: pv.Spec.MountOptions})
 	}

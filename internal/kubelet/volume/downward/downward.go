@@ -46,7 +46,7 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	if err := atomic.Fill(t.Mounts, a, true, p); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true}, nil
+	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}, nil
 }
 
 // TearDown removes the directory.

@@ -38,7 +38,7 @@ func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	if e == nil {
 		e = &v1.EmptyDirVolumeSource{}
 	}
-	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir}
+	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, Size: volume.SizeOfFiles}
 	if done, err := t.ready(a, e.Medium); err != nil || done {
 		return out, err
 	}

@@ -112,6 +112,7 @@ func (f *Furnisher) bringAll(ctx context.Context, pod *v1.Pod, s *state, due fun
 			bad = merge(bad, f.complain(pod, s, b))
 		}
 	}
+	f.show(s)
 	f.remind(pod, s)
 	if bad = f.conclude(pod, s, bad, unprocessed); bad != nil {
 		return nil, bad

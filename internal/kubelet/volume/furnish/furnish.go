@@ -2,6 +2,7 @@ package furnish
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -57,6 +58,25 @@ type state struct {
 	told  map[string]string // last failure per volume that became a fact
 	since time.Time         // of the first failure in a row, or of the last event about all of them
 	again *time.Timer
+	shown map[string]volume.Mounted // a copy of ready, guarded by Furnisher.mu
+}
+
+// Mounted are the volumes of the Pod that are ready, by name; also while a step of one of them hangs.
+func (f *Furnisher) Mounted(uid types.UID) map[string]Mounted {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.pods[uid]; s != nil {
+		return s.shown // never changed, only replaced
+	}
+	return nil
+}
+
+// show makes what is ready known. The caller holds the state.
+func (f *Furnisher) show(s *state) {
+	shown := maps.Clone(s.ready)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.shown = shown
 }
 
 func (s *state) lock(ctx context.Context) error {

@@ -150,12 +150,15 @@ func TestLife(t *testing.T) {
 	}
 	dir := filepath.Join(root, "pods", string(p.UID), "volumes")
 	want := map[string]volume.Mounted{
-		"e": {Name: "e", Type: "emptyDir", Path: dir + "/kubernetes.io~empty-dir/e"},
-		"c": {Name: "c", Type: "configMap", Path: dir + "/kubernetes.io~configmap/c", ReadOnly: true},
-		"s": {Name: "s", Type: "secret", Path: dir + "/kubernetes.io~secret/s", ReadOnly: true},
+		"e": {Name: "e", Type: "emptyDir", Path: dir + "/kubernetes.io~empty-dir/e", Size: volume.SizeOfFiles},
+		"c": {Name: "c", Type: "configMap", Path: dir + "/kubernetes.io~configmap/c", ReadOnly: true, Size: volume.SizeOfFiles},
+		"s": {Name: "s", Type: "secret", Path: dir + "/kubernetes.io~secret/s", ReadOnly: true, Size: volume.SizeOfFiles},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+	if d := cmp.Diff(want, n.Mounted(p.UID)); d != "" {
+		t.Error("told of as mounted: " + d)
 	}
 	n.expect(t, "fact ready e", "fact ready c", "fact ready s")
 	if _, err := n.Ensure(t.Context(), p); err != nil {

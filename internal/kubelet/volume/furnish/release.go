@@ -142,6 +142,7 @@ func (f *Furnisher) forget(ctx context.Context, uid types.UID) (journal.Ref, fun
 	}
 	f.d.Objects.Drop(uid)
 	s.ready, s.told = map[string]volume.Mounted{}, map[string]string{}
+	f.show(s)
 	return s.ref, func() {
 		f.mu.Lock()
 		if f.pods[uid] == s {

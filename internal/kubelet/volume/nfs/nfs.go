@@ -37,7 +37,7 @@ func (Type) Refreshes() bool { return false }
 // SetUp mounts the volume.
 func (t Type) SetUp(_ context.Context, a volume.Ask) (volume.Mounted, error) {
 	n := a.Volume.NFS
-	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: n.ReadOnly}
+	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: n.ReadOnly, Size: volume.SizeOfMount}
 	return m, Mount(t.Mounts, a.Dir, Export{Server: n.Server, Path: n.Path, ReadOnly: n.ReadOnly})
 }
 

@@ -58,7 +58,7 @@ func (Type) Refreshes() bool { return true }
 
 // SetUp writes the files. Sources are read in order, so a later one wins a path.
 func (t Type) SetUp(ctx context.Context, a volume.Ask) (volume.Mounted, error) {
-	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true}
+	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}
 	p := volume.Payload{}
 	var bad []error
 	for i := range a.Volume.Projected.Sources {

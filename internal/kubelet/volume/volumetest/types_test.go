@@ -58,29 +58,31 @@ func TestTypes(t *testing.T) {
 	}}
 	same := map[string]string{"labels": `app="x"`, "cpu": "2"}
 	for name, s := range map[string]volumetest.Subject{
-		"emptyDir":           {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, Writable: true},
-		"emptyDir in memory": {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true},
-		"no source":          {Type: emptydir.Type{Mounts: mounts()}, Writable: true},
+		"emptyDir":           {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, Writable: true, Size: volume.SizeOfFiles},
+		"emptyDir in memory": {Type: emptydir.Type{Mounts: mounts()}, Volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, Writable: true, Size: volume.SizeOfFiles},
+		"no source":          {Type: emptydir.Type{Mounts: mounts()}, Writable: true, Size: volume.SizeOfFiles},
 		"hostPath":           {Type: hostpath.Type{}, Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
-		"local claim":        {Type: claim.Type{Claims: bound, Mounts: mounts()}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true, Elsewhere: true},
+		"local claim":        {Type: claim.Type{Claims: bound, Mounts: mounts()}, Volume: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
 		"image":              {Type: image.Type{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
 		"configMap": {
 			Type: configmap.Type{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
 			Content: map[string]string{"a": "1"}, Change: func() map[string]string { o.SetConfig("cfg", "b", "new"); return map[string]string{"b": "new"} },
+			Size: volume.SizeOfFiles,
 		},
 		"secret": {
 			Type: secret.Type{Mounts: mounts(), Objects: o}, Volume: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}},
 			Content: map[string]string{"s": "2"}, Change: func() map[string]string { o.SetSecret("sec", "s", "new"); return map[string]string{"s": "new"} },
+			Size: volume.SizeOfFiles,
 		},
 		"downwardAPI": {
 			Type: downward.Type{Mounts: mounts()}, Volume: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}},
-			Content: same, Change: func() map[string]string { return same },
+			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
 		},
 		"projected": {
 			Type: projected.New(mounts(), o, o), Volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 				{DownwardAPI: &v1.DownwardAPIProjection{Items: items()}}, {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "sa/token"}},
 			}}},
-			Content: same, Change: func() map[string]string { return same },
+			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
 		},
 	} {
 		t.Run(name, func(t *testing.T) { volumetest.Run(t, s) })

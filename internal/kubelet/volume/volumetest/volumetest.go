@@ -31,6 +31,8 @@ type Subject struct {
 	Elsewhere bool
 	// Writable is true when containers write into the volume.
 	Writable bool
+	// Size is how upstream measures such a volume.
+	Size volume.Size
 }
 
 // Run proves what all types promise.
@@ -85,6 +87,9 @@ func (s Subject) life(t *testing.T, v *v1.Volume) {
 			t.Error(err)
 		}
 	})
+	if m.Size != s.Size {
+		t.Errorf("measured by %d, want %d", m.Size, s.Size)
+	}
 	if m.Name != v.Name || m.Path == "" && m.Image == "" {
 		t.Errorf("mounted %+v", m)
 	}
