@@ -18,9 +18,11 @@ import (
 )
 
 // overHTTPS is an administrator's client of a server that believes byHeader, with a connection of its own.
-func overHTTPS(s *Server) kubernetes.Interface {
+func overHTTPS(s *Server) kubernetes.Interface { return overHTTPSTo(s.Addr()) }
+
+func overHTTPSTo(at net.Addr) kubernetes.Interface {
 	cfg := &restclient.Config{
-		Host: "https://" + s.Addr().String(), QPS: -1, Dial: (&net.Dialer{}).DialContext,
+		Host: "https://" + at.String(), QPS: -1, Dial: (&net.Dialer{}).DialContext,
 		TLSClientConfig: restclient.TLSClientConfig{Insecure: true},
 	}
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {

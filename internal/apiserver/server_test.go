@@ -36,6 +36,10 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("stderrthreshold", "FATAL")
 	_ = flag.Set("alsologtostderr", "false")
 	klog.SetOutput(discard{})
+	if dir := os.Getenv(victimDir); dir != "" {
+		fmt.Fprintln(os.Stderr, beVictim(dir))
+		os.Exit(1)
+	}
 	code := m.Run()
 	if joint.stop != nil {
 		joint.stop()

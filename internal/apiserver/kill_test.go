@@ -1,0 +1,307 @@
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// victimDir is the environment variable that makes the test program a server to be killed: its data
+// directory. The socket to serve on is its file 3.
+const victimDir = "GANTRY_TEST_VICTIM_DIR"
+
+// beVictim serves, and tells on its standard output what watchers within the process hear, until it
+// is killed.
+func beVictim(dir string) error {
+	l, err := net.FileListener(os.NewFile(3, "socket"))
+	if err != nil {
+		return err
+	}
+	c := testConfig(dir)
+	c.Listen = Listen{Listener: l}
+	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
+	s, _, err := launch(c)
+	if err != nil {
+		return err
+	}
+	var out sync.Mutex
+	w := watchers(kubernetes.NewForConfigOrDie(s.InProcess(admin())), "in process", func(who, name string) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Printf("heard\t%s\t%s\n", who, name)
+	})
+	for _, r := range w {
+		go r.RunWithContext(context.Background())
+	}
+	select {}
+}
+
+// watchedKinds are kinds that watchers follow, with how to list, watch and make one.
+func watchedKinds(c kubernetes.Interface) map[string]watchedKind {
+	m := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "default"} }
+	core, lease, slice := c.CoreV1(), c.CoordinationV1().Leases("default"), c.DiscoveryV1().EndpointSlices("default")
+	maps, accounts, create := core.ConfigMaps("default"), core.ServiceAccounts("default"), metav1.CreateOptions{}
+	return map[string]watchedKind{
+		"pods": {&corev1.Pod{}, listWatch(core.Pods("").List, core.Pods("").Watch), func(ctx context.Context, n string) (err error) {
+			_, err = core.Pods("default").Create(ctx, pod(n), create)
+			return err
+		}},
+		"configmaps": {&corev1.ConfigMap{}, listWatch(maps.List, maps.Watch), func(ctx context.Context, n string) (err error) {
+			_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: m(n)}, create)
+			return err
+		}},
+		"nodes": {&corev1.Node{}, listWatch(core.Nodes().List, core.Nodes().Watch), func(ctx context.Context, n string) (err error) {
+			_, err = core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}, create)
+			return err
+		}},
+		"leases": {&coordinationv1.Lease{}, listWatch(lease.List, lease.Watch), func(ctx context.Context, n string) (err error) {
+			_, err = lease.Create(ctx, &coordinationv1.Lease{ObjectMeta: m(n)}, create)
+			return err
+		}},
+		"endpointslices": {&discoveryv1.EndpointSlice{}, listWatch(slice.List, slice.Watch), func(ctx context.Context, n string) (err error) {
+			_, err = slice.Create(ctx, &discoveryv1.EndpointSlice{ObjectMeta: m(n), AddressType: "IPv4"}, create)
+			return err
+		}},
+		"serviceaccounts": {&corev1.ServiceAccount{}, listWatch(accounts.List, accounts.Watch), func(ctx context.Context, n string) (err error) {
+			_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: m(n)}, create)
+			return err
+		}},
+	}
+}
+
+type watchedKind struct {
+	example apiruntime.Object
+	from    cache.ListerWatcher
+	create  func(ctx context.Context, name string) error
+}
+
+func listWatch[L apiruntime.Object](
+	list func(context.Context, metav1.ListOptions) (L, error),
+	follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) { return list(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return follow(ctx, o)
+		},
+	}
+}
+
+// listFirst has a reflector list and then watch, where it would have the list as initial events.
+type listFirst struct{ cache.ListerWatcher }
+
+func (listFirst) IsWatchListSemanticsUnSupported() bool { return true }
+
+// watchers are reflectors of all kinds in both ways, which tell of each object that they hear of.
+func watchers(c kubernetes.Interface, how string, heard func(who, name string)) (all []*cache.Reflector) {
+	for kind, k := range watchedKinds(c) {
+		for way, from := range map[string]cache.ListerWatcher{"listed": listFirst{k.from}, "with initial events": k.from} {
+			who := kind + " " + way + " " + how
+			all = append(all, cache.NewReflectorWithOptions(from, k.example, &ear{told: func(o any) {
+				if m, err := meta.Accessor(o); err == nil {
+					heard(who, m.GetName())
+				}
+			}}, cache.ReflectorOptions{Name: who}))
+		}
+	}
+	return all
+}
+
+// ear is a reflector's store that keeps nothing.
+type ear struct{ told func(o any) }
+
+func (e *ear) Add(o any) error    { e.told(o); return nil }
+func (e *ear) Update(o any) error { e.told(o); return nil }
+func (e *ear) Delete(any) error   { return nil }
+func (e *ear) Resync() error      { return nil }
+func (e *ear) Replace(all []any, _ string) error {
+	for _, o := range all {
+		e.told(o)
+	}
+	return nil
+}
+
+// victim is a server that is killed and started again, on one socket and one data directory.
+type victim struct {
+	t      *testing.T
+	socket *os.File
+	dir    string
+	log    *os.File
+	heard  func(who, name string)
+	cmd    *exec.Cmd
+	over   chan struct{} // closed when its output has ended
+}
+
+func (v *victim) start() {
+	v.t.Helper()
+	v.cmd = exec.Command(os.Args[0], "-test.run=^$")
+	v.cmd.Env = append(os.Environ(), victimDir+"="+v.dir)
+	v.cmd.ExtraFiles, v.cmd.Stderr = []*os.File{v.socket}, v.log
+	out, err := v.cmd.StdoutPipe()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if err := v.cmd.Start(); err != nil {
+		v.t.Fatal(err)
+	}
+	v.over = make(chan struct{})
+	go func() {
+		defer close(v.over)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if f := strings.Split(lines.Text(), "\t"); len(f) == 3 && f[0] == "heard" {
+				v.heard(f[1], f[2])
+			}
+		}
+	}()
+}
+
+func (v *victim) kill() {
+	_ = v.cmd.Process.Kill()
+	<-v.over
+	_ = v.cmd.Wait()
+}
+
+// hearing is who has heard of what, and waits for it.
+type hearing struct {
+	mu    sync.Mutex
+	moved chan struct{} // closed, and made anew, at each word
+	of    map[string]map[string]bool
+}
+
+func (h *hearing) heard(who, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of[name] == nil {
+		h.of[name] = map[string]bool{}
+	}
+	h.of[name][who] = true
+	close(h.moved)
+	h.moved = make(chan struct{})
+}
+
+// all waits until everybody of a kind has heard of a name, and names who has not.
+func (h *hearing) all(name string, who []string, wait time.Duration) (missing []string) {
+	for end := time.After(wait); ; {
+		h.mu.Lock()
+		missing = nil
+		for _, w := range who {
+			if !h.of[name][w] {
+				missing = append(missing, w)
+			}
+		}
+		moved := h.moved
+		h.mu.Unlock()
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-end:
+			return missing
+		}
+	}
+}
+
+// However often the server is killed, on a busy machine, each watcher hears of each change: of
+// every kind, listed or with initial events, within the process and over HTTPS.
+// row: API-10
+func TestEveryWatcherHearsAfterAKill(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	socket, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hearing{moved: make(chan struct{}), of: map[string]map[string]bool{}}
+	v := &victim{t: t, socket: socket, dir: t.TempDir(), log: log, heard: h.heard}
+	v.start()
+	defer func() { v.kill() }()
+	client := overHTTPSTo(l.Addr())
+	kinds := watchedKinds(client)
+	for _, r := range watchers(client, "over HTTPS", h.heard) {
+		go r.RunWithContext(t.Context())
+	}
+	for range 2 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for t.Context().Err() == nil { // keeps a processor busy
+			}
+		}()
+	}
+	for round := range 5 {
+		name := fmt.Sprintf("round-%d", round)
+		crowd, leave := context.WithCancel(t.Context())
+		for kind, k := range kinds {
+			written(t, log.Name(), func() error { return k.create(t.Context(), name) })
+			join(crowd, client, kind)
+		}
+		leave() // many watches end at a time
+		for kind, k := range kinds {
+			written(t, log.Name(), func() error { return k.create(t.Context(), name+"-last") })
+			var who []string
+			for _, how := range []string{"in process", "over HTTPS"} {
+				who = append(who, kind+" listed "+how, kind+" with initial events "+how)
+			}
+			begun := time.Now()
+			if missing := h.all(name+"-last", who, 2*time.Minute); missing != nil {
+				said, _ := os.ReadFile(log.Name())
+				t.Fatalf("round %d: not heard of %s: %s\n%s", round, name, strings.Join(missing, ", "), said)
+			}
+			t.Logf("round %d: all heard of %s after %s", round, kind, time.Since(begun).Round(time.Millisecond))
+		}
+		v.kill()
+		v.start()
+	}
+}
+
+// written repeats a write until a server takes it.
+func written(t *testing.T, log string, write func() error) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := write()
+		if err == nil || strings.Contains(err.Error(), "already exists") {
+			return
+		}
+		if time.Now().After(end) {
+			said, _ := os.ReadFile(log)
+			t.Fatalf("not written: %v\n%s", err, said)
+		}
+	}
+}
+
+// join opens watches from before the server's start, which its caches know nothing of.
+func join(ctx context.Context, c kubernetes.Interface, kind string) {
+	if kind != "pods" {
+		return
+	}
+	for n := range 40 {
+		o := metav1.ListOptions{ResourceVersion: "1", LabelSelector: fmt.Sprintf("n=%d", n)}
+		if w, err := c.CoreV1().Pods("").Watch(ctx, o); err == nil {
+			context.AfterFunc(ctx, w.Stop)
+		}
+	}
+}
