@@ -230,3 +230,36 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 		}
 	}
 }
+
+// A plain watch that names no revision, whose client reads what comes, is not cut off while Pods are
+// created and bound as fast as they can be, and misses none.
+// row: API-14
+func TestPlainWatchIsNotCutOff(t *testing.T) {
+	const many = 200
+	config := testConfig(t.TempDir())
+	config.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
+	s, c, _ := alone(t, config)
+	ns := space(t, c)
+	var readers sync.WaitGroup
+	for _, selector := range []string{"spec.nodeName!=", "spec.nodeName=n", ""} {
+		for _, revision := range []string{"", "0"} {
+			o := metav1.ListOptions{FieldSelector: selector, ResourceVersion: revision}
+			w := must[watch.Interface](t)(overHTTPS(s).CoreV1().Pods(ns).Watch(t.Context(), o))
+			readers.Go(func() {
+				defer w.Stop()
+				for gone := 0; gone < many; {
+					e, ok := <-w.ResultChan()
+					if !ok || e.Type == watch.Error {
+						t.Errorf("the watch of %q from %q ended when %d of %d Pods were gone: %v", selector, revision, gone, many, e.Object)
+						return
+					}
+					if e.Type == watch.Deleted {
+						gone++
+					}
+				}
+			})
+		}
+	}
+	lives(t, c, ns, "p", many)
+	readers.Wait()
+}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -193,7 +194,8 @@ func TestOwnCopies(t *testing.T) {
 	})
 }
 
-// Who does not read keeps its place as long as the window reaches back, loses nothing, and keeps up again afterwards; beyond, it is ended after what it got in a row.
+// Who does not read keeps its place as long as the window reaches back, loses nothing, and keeps up
+// again afterwards; beyond, it gets the rest by a watch of its own.
 func TestSlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &history{low: 1}
@@ -213,10 +215,15 @@ func TestSlowMember(t *testing.T) {
 		expect(t, "who reads", quick, from(last+1, last+1))
 		last++
 		more(most)
-		all := got(never)
-		if n := len(all) - 1; n < room || n > most || !slices.Equal(all, from(2, n+1, "end")) {
-			t.Errorf("who never read got %d events: %v", n, all)
+		if len(h.opened) != 1 {
+			t.Errorf("watches of its own before it read: %v", h.opened)
 		}
+		expect(t, "who had not read", never, from(2, last))
+		if len(h.open) != 1 || len(h.opened) != 2 {
+			t.Errorf("%d watches are open, opened were %v", len(h.open), h.opened)
+		}
+		h.tell(added(last+1, last+1)...)
+		expect(t, "who had not read", never, from(last+1, last+1))
 	})
 }
 
@@ -260,7 +267,7 @@ func TestCutGoesOn(t *testing.T) {
 		expect(t, "after a cut", w, from(4, 6))
 		h.low = 10
 		h.cut()
-		expect(t, "where the cache has forgotten", w, []string{"end"})
+		expect(t, "where the cache has forgotten", w, []string{"ERROR", "end"})
 		if len(s.groups) != 0 {
 			t.Error("a group is left")
 		}
@@ -273,7 +280,7 @@ func TestDeadCache(t *testing.T) {
 		h := &history{low: 1}
 		s := Over(h, h)
 		w := open(t.Context(), t, s, options("1", false))
-		for range attempts {
+		for range 2*attempts + 1 { // by the group, then by itself
 			expect(t, "member", w, nil)
 			h.cut()
 		}
@@ -344,6 +351,49 @@ func TestStateFirst(t *testing.T) {
 	})
 }
 
+// However often the cache cuts a watcher off that is told the state of things, or its group, it gets
+// all, with the bookmark that ends the state if it asked for that.
+func TestNobodyIsCutOff(t *testing.T) {
+	for _, from := range []string{"", "0", "first"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &history{low: 1, events: added(1, 30)}
+			l := &listed{history: h, at: 20}
+			s := Over(l, h).TellingStates(func() runtime.Object { return &corev1.Pod{} }, func() runtime.Object { return &corev1.PodList{} })
+			o, want := options(from, false), []string{"ADDED 7", "ADDED 3"}
+			if from == "first" {
+				o = options("", true)
+				o.SendInitialEvents, want = new(true), append(want, "BOOKMARK 20")
+			}
+			w := open(t.Context(), t, s, o)
+			for n := 21; n <= 30; n++ {
+				want = append(want, fmt.Sprint("ADDED ", n))
+			}
+			expect(t, "member", w, want)
+			for n := 31; n < 50; n++ {
+				h.cut()
+				synctest.Wait()
+				h.tell(added(n, n)...)
+				expect(t, "after a cut", w, []string{fmt.Sprint("ADDED ", n)})
+			}
+		})
+	}
+}
+
+// listed is a storage with a state at a revision.
+type listed struct {
+	*history
+	at int
+}
+
+func (l *listed) GetList(_ context.Context, _ string, _ storage.ListOptions, into runtime.Object) error {
+	list := into.(*corev1.PodList)
+	list.ResourceVersion = strconv.Itoa(l.at)
+	for _, n := range []int{7, 3} {
+		list.Items = append(list.Items, *event(watch.Added, n).Object.(*corev1.Pod))
+	}
+	return nil
+}
+
 // The last word before a deadline is the library's: a watch of one's own from where the group is, with that deadline.
 func TestLastWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -391,11 +441,11 @@ func TestShares(t *testing.T) {
 		want sharing
 	}{
 		"from a revision":        {t.Context(), options("5", false), now},
-		"from anywhere":          {t.Context(), options("", false), never},
-		"from any state":         {t.Context(), options("0", false), never},
+		"from anywhere":          {t.Context(), options("", false), afterState},
+		"from any state":         {t.Context(), options("0", false), afterState},
 		"from nonsense":          {t.Context(), options("x", false), never},
 		"with the state first":   {t.Context(), list, afterList},
-		"of the state, unmarked": {t.Context(), changed(list, func(o *storage.ListOptions) { o.Predicate.AllowWatchBookmarks = false }), never},
+		"of the state, unmarked": {t.Context(), changed(list, func(o *storage.ListOptions) { o.Predicate.AllowWatchBookmarks = false }), afterState},
 		"without the state":      {t.Context(), changed(list, func(o *storage.ListOptions) { o.SendInitialEvents = new(false) }), never},
 		"of one object":          {t.Context(), changed(list, func(o *storage.ListOptions) { o.Recursive = false }), never},
 		"for a moment":           {short, options("5", false), never},

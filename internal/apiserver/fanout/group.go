@@ -31,6 +31,7 @@ type group struct {
 	window  window
 	members map[*member]struct{}
 	over    bool // no event comes any more
+	failed  bool // the last one was an error
 }
 
 // open watches the cache from what the group knows on; nil if the cache does not know what comes next.
@@ -135,6 +136,7 @@ func (g *group) hand(batch []entry) {
 	at := g.window.end()
 	for _, e := range batch {
 		g.window.add(e)
+		g.failed = e.Type == watch.Error
 	}
 	needed := g.window.end()
 	for m := range g.members {
@@ -221,7 +223,8 @@ func (g *group) shrinkLocked() {
 	}
 }
 
-// end ends the group's members: at once, or when they have got what there is.
+// end lets the group's members go on with watches of their own, those that lag when they have got
+// what there is. After an error they end.
 func (g *group) end() {
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
@@ -232,7 +235,11 @@ func (g *group) end() {
 		if m.direct {
 			m.direct = false
 			delete(g.members, m)
-			close(m.out)
+			if g.failed {
+				close(m.out)
+			} else {
+				go m.again(max(m.from, g.window.high))
+			}
 		}
 	}
 }
@@ -252,8 +259,8 @@ type feeding int
 const (
 	lags    feeding = iota // there is more
 	keepsUp                // the group hands it events again
-	leaves                 // it wants to end with a watch of its own
-	ended                  // it, or the group, is over, or it has fallen out of the window
+	leaves                 // it goes on with a watch of its own: it is near its end, has fallen out of the window, or the group is over
+	ended                  // it was stopped, or got an error
 )
 
 // next takes what a member is fed next. Only when there is nothing is it anything but lagging, unless it was stopped: then it gets nothing more, as what
@@ -264,6 +271,9 @@ func (g *group) next(m *member, batch []entry) ([]entry, feeding, uint64) {
 	stopped := m.ctx.Err() != nil
 	batch, ok := g.window.from(m.place, batch)
 	m.place += len(batch)
+	for _, e := range batch {
+		m.seen = max(m.seen, e.revision)
+	}
 	switch {
 	case ok && len(batch) > 0 && !stopped:
 		return batch, lags, 0
@@ -272,8 +282,12 @@ func (g *group) next(m *member, batch []entry) ([]entry, feeding, uint64) {
 		return nil, keepsUp, 0
 	}
 	delete(g.members, m)
-	if ok && !stopped && m.leaving.Load() {
+	switch {
+	case stopped || ok && g.failed:
+		return nil, ended, 0
+	case ok:
 		return nil, leaves, max(m.from, g.window.high)
+	default:
+		return nil, leaves, max(m.from, m.seen)
 	}
-	return nil, ended, 0
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -12,11 +13,13 @@ import (
 const (
 	// room is how many events wait for a member before it is fed.
 	room = 64
-	// lastWord is how long before its deadline a member leaves for a watch of its own, which brings a bookmark two seconds before the end.
+	// lastWord is how long before its deadline a member leaves for a watch of its own, which brings
+	// a bookmark two seconds before the end.
 	lastWord = 5 * time.Second
 )
 
-// member is one watcher. Its channel is filled, and closed, by its group while direct, else by one goroutine of its own: feed or alone.
+// member is one watcher. Its channel is filled, and closed, by its group while direct, else by one
+// goroutine of its own: feed or alone.
 type member struct {
 	of      *Storage
 	key     string
@@ -31,6 +34,7 @@ type member struct {
 	refused time.Time // when the cache did not know its revision; of who opens watches for it
 
 	from   uint64 // events up to here are not for it; fixed when it joins
+	seen   uint64 // up to where it was fed; guarded by the group's lock
 	direct bool   // guarded by the group's lock, as is place
 	place  int    // of the next event it is fed
 }
@@ -73,19 +77,26 @@ func (m *member) leave() {
 	}
 }
 
-// again goes on from a revision with a watch of one's own.
+// again goes on from a revision with a watch of one's own. It ends when the member is over or a
+// group goes on for it.
 func (m *member) again(seen uint64) {
-	o := m.options
-	o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = revision(seen), "", nil
-	w, err := m.of.Interface.Watch(m.ctx, m.key, o)
+	w, err := m.own(seen)
 	if err != nil {
 		close(m.out)
 		return
 	}
-	m.alone(w, false)
+	m.alone(w, seen)
 }
 
-// wants says whether an event is for the member. As in the library, a bookmark that tells nothing new since the beginning is not.
+// own opens a watch of one's own from a revision on.
+func (m *member) own(seen uint64) (watch.Interface, error) {
+	o := m.options
+	o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = revision(seen), "", nil
+	return m.of.Interface.Watch(m.ctx, m.key, o)
+}
+
+// wants says whether an event is for the member. As in the library, a bookmark that tells nothing
+// new since the beginning is not.
 func (m *member) wants(e *entry) bool {
 	return e.Type == watch.Error || e.revision > m.from && (e.Type != watch.Bookmark || m.options.Predicate.AllowWatchBookmarks)
 }
@@ -100,25 +111,84 @@ func (m *member) put(e watch.Event) bool {
 	}
 }
 
-// alone passes on what a watch of one's own brings until it ends, or until a group goes on where it is. Who begins with the state of things cannot join before the
-// bookmark that ends it.
-func (m *member) alone(w watch.Interface, ordered bool) {
-	defer w.Stop()
+// alone passes on what a watch of one's own brings until the member is over, or until a group goes
+// on where it is. The member knows all up to a revision; 0 is one that begins with the state of
+// things, and cannot join before the bookmark that ends it. A watch that the cache cuts off, as it
+// does when it has no room for an event, is opened anew where it was.
+func (m *member) alone(w watch.Interface, seen uint64) {
+	for vain := 0; ; vain++ {
+		began := time.Now()
+		last, then := m.pass(w, seen)
+		w.Stop()
+		if last > seen || time.Since(began) >= patience {
+			vain = 0
+		}
+		seen = last
+		if then == joined {
+			return
+		}
+		var err error
+		if then == over || seen == 0 || vain >= attempts {
+			break
+		}
+		if w, err = m.own(seen); err != nil {
+			break
+		}
+	}
+	close(m.out)
+}
+
+// passing is how it ends that a member is passed what a watch of its own brings.
+type passing int
+
+const (
+	cutOff passing = iota // the watch has ended, though nobody wanted it to
+	joined                // a group goes on
+	over                  // the member was stopped, or got an error
+)
+
+// pass passes on what a watch brings, and says up to where; see alone.
+func (m *member) pass(w watch.Interface, seen uint64) (uint64, passing) {
 	for {
 		select {
 		case e, ok := <-w.ResultChan():
-			if !ok || !m.put(e) {
-				close(m.out)
-				return
+			switch {
+			case !ok && m.ctx.Err() == nil:
+				return seen, cutOff
+			case !ok || !m.put(e) || e.Type == watch.Error:
+				return seen, over
 			}
-			at := m.revision(e)
-			if ordered = ordered || ends(e); ordered && at > 0 && !m.leaving.Load() && m.of.join(m, at) != nil {
-				return
+			if seen == 0 && !ends(e) {
+				continue
+			}
+			seen = max(seen, m.revision(e))
+			if !m.leaving.Load() && m.of.join(m, seen) != nil {
+				return seen, joined
 			}
 		case <-m.ctx.Done():
+			return seen, over
+		}
+	}
+}
+
+// tell tells a member of the state of things at a revision, and goes on from there.
+func (m *member) tell(state []runtime.Object, at uint64) {
+	for n, o := range state {
+		if !m.put(watch.Event{Type: watch.Added, Object: sharable(o)}) {
 			close(m.out)
 			return
 		}
+		state[n] = nil
+	}
+	if m.options.SendInitialEvents != nil && m.options.Predicate.AllowWatchBookmarks {
+		e, err := m.of.endOfState(at)
+		if err != nil || !m.put(e) {
+			close(m.out)
+			return
+		}
+	}
+	if m.leaving.Load() || m.of.join(m, at) == nil {
+		m.again(at)
 	}
 }
 

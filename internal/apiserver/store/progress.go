@@ -94,20 +94,26 @@ type cached struct {
 		Ready() bool
 		LastSyncResourceVersion() (uint64, error)
 	}
-	state cacheState
+	history *cacheHistory // nil where it cannot be reached
+	state   cacheState
 }
 
-// follow compares all caches with etcd until ctx ends.
-func (s *shared) follow(ctx context.Context, revision func() int64) {
+// follow compares all caches with etcd, and has them let go of what is old, until ctx ends.
+func (s *Store) follow(ctx context.Context) {
 	timer := together{}.NewTimer(progressPeriod)
 	defer timer.Stop()
-	for {
+	for trimmed := time.Now(); ; {
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
 			return
 		}
-		s.compare(ctx, uint64(revision()), time.Now())
+		now := time.Now()
+		s.shared.compare(ctx, uint64(s.embedded.Server.KV().Rev()), now)
+		if now.Sub(trimmed) >= trimPeriod {
+			trimmed = now
+			s.TrimHistories(now)
+		}
 		timer.Reset(progressPeriod)
 	}
 }

@@ -26,8 +26,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kindStorage is the storage of ConfigMaps as the server has it, under the name of some kind.
+// kindStorage is the storage of ConfigMaps as the server has it, under the name of some kind that
+// has a cache, which is filled.
 func kindStorage(t *testing.T, s *Store, kind string, d ...value.Transformer) storage.Interface {
+	t.Helper()
+	kinds := kindStorage0(t, s, kind, d...)
+	s.shared.mu.Lock()
+	cache := s.shared.caches[len(s.shared.caches)-1].cache.(*cacher.Cacher)
+	s.shared.mu.Unlock()
+	if err := cache.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return kinds
+}
+
+func kindStorage0(t *testing.T, s *Store, kind string, d ...value.Transformer) storage.Interface {
 	t.Helper()
 	v1 := corev1.SchemeGroupVersion
 	codec := runtime.NewCodec(scheme.Codecs.LegacyCodec(v1), scheme.Codecs.UniversalDecoder(v1))
@@ -45,12 +58,6 @@ func kindStorage(t *testing.T, s *Store, kind string, d ...value.Transformer) st
 		t.Fatal(err)
 	}
 	t.Cleanup(destroy)
-	s.shared.mu.Lock()
-	cache := s.shared.caches[len(s.shared.caches)-1].cache.(*cacher.Cacher)
-	s.shared.mu.Unlock()
-	if err := cache.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return kinds
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/gantry-project/gantry/internal/apiserver/fanout"
@@ -45,7 +46,7 @@ func (s *Store) share(ctx context.Context, compact time.Duration) {
 	c.Kubernetes = c
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.shared = &shared{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil), cancel: cancel}
-	go s.shared.follow(following, s.embedded.Server.KV().Rev)
+	go s.follow(following)
 	// The library asks each endpoint whether watches can report progress; an in-process client has none to ask.
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, version{c.Client, s}, storage.RequestWatchProgress)
 	c.KV = telling{etcd3.NewETCDLatencyTracker(c.KV), s}
@@ -156,6 +157,9 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.GroupResource.Resource == "events" { // upstream keeps no cache of them either: many, and hardly read
+		return raw, raw.Close, nil
+	}
 	source := s.source(raw, c.GroupResource)
 	caching, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage: source, Versioner: versioner, GroupResource: c.GroupResource, EventsHistoryWindow: c.EventsHistoryWindow, ResourcePrefix: prefix,
@@ -166,9 +170,13 @@ func (s *shared) storage(c *storagebackend.ConfigForResource, prefix string, key
 		return nil, nil, err
 	}
 	delegator := cacher.NewCacheDelegator(caching, raw)
-	forget := s.add(&cached{source: source, resource: c.GroupResource, cache: caching})
+	history, err := historyOf(caching)
+	if err != nil {
+		klog.Error(err, "; what it keeps stays in memory") // a test sees to it that this is not so
+	}
+	forget := s.add(&cached{source: source, resource: c.GroupResource, cache: caching, history: history})
 	var once sync.Once
-	return fanout.Over(resuming{delegator, raw}, delegator), func() {
+	return fanout.Over(resuming{delegator, raw}, delegator).TellingStates(newFunc, newList), func() {
 		once.Do(func() {
 			forget()
 			delegator.Stop()
