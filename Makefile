@@ -94,6 +94,10 @@ recordings: build ## compare Gantry's answers with upstream's recorded ones, per
 	@go run ./hack/recordings api
 	@if [ "$$(id -u)" = 0 ]; then go run ./hack/recordings pods; else echo "lives of Pods are left out: they need root"; fi
 
+.PHONY: conformance
+conformance: build ## upstream's certified tests on two nodes, written to docs/compatibility/conformance.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)
+	@go run ./hack/conformance -focus '$(FOCUS)' -skip '$(SKIP)'
+
 .PHONY: kills
 kills: binary ## SIGKILL an API server twenty times in the middle of 10,000 writes: nothing acknowledged is lost, nothing is there twice
 	@go test ./test/crash -count=1 -timeout 30m -kills 20 -writes 10000

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -56,6 +58,25 @@ func Redis() (v1.Image, error) {
 // Etcd is Debian's etcd as the command.
 func Etcd() (v1.Image, error) {
 	return debian("etcd", []string{"etcd-server", "libc6"}, nil, v1.Config{Cmd: []string{"etcd"}, Env: []string{path}})
+}
+
+// Debian makes an image of packages and all that they depend on, over Busybox, with extra files on top. Packages are only unpacked.
+func Debian(name string, packages []string, extra []File, config v1.Config) (v1.Image, error) {
+	ask := []string{"depends", "--recurse", "--important", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"}
+	out, err := exec.Command("apt-cache", append(ask, packages...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("image %s: apt-cache depends %s: %w (apt-get update may help)", name, strings.Join(packages, " "), err)
+	}
+	all := map[string]bool{}
+	for line := range strings.Lines(string(out)) { // packages stand at the beginning of a line, relations are indented, <virtual> ones have no file
+		if p := strings.TrimSpace(line); !strings.HasPrefix(line, " ") && !strings.HasPrefix(p, "<") {
+			all[p] = true
+		}
+	}
+	for _, p := range []string{"debconf", "perl-base", "dpkg"} { // only installers want them
+		delete(all, p)
+	}
+	return debian(name, slices.Sorted(maps.Keys(all)), extra, config)
 }
 
 // debian makes an image of packages and of Busybox, which gives it a shell. The packages are only unpacked, nothing is installed here.

@@ -40,8 +40,10 @@ func New(files []File, config v1.Config) (v1.Image, error) {
 		case f.Link != "":
 			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, f.Link, 0
 		}
-		if f.Mode&os.ModeSticky != 0 {
-			h.Mode |= 0o1000
+		for bit, mode := range map[os.FileMode]int64{os.ModeSticky: 0o1000, os.ModeSetgid: 0o2000, os.ModeSetuid: 0o4000} {
+			if f.Mode&bit != 0 {
+				h.Mode |= mode
+			}
 		}
 		if err := w.WriteHeader(h); err != nil {
 			return nil, fmt.Errorf("image entry %s: %w", f.Path, err)

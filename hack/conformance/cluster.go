@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+)
+
+const (
+	clusterCIDR  = "10.176.0.0/14"
+	registryPort = "5050" // 5000 is what tests give to a registry of their own
+)
+
+// kubeletConfig is that of the node that joins; see docs/JOINING.md.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+serverTLSBootstrap: true
+authentication: {x509: {clientCAFile: %s}}
+clusterDNS: [10.96.0.10]
+`
+
+// cluster is two nodes, each in a network namespace of its own with a cable between them, so that nothing collides with what else runs on the machine.
+type cluster struct {
+	bin, logs    string
+	first, other *node
+	servers      []*http.Server
+}
+
+type node struct {
+	cluster       *cluster
+	name, ip, dir string
+	processes     []*process
+}
+
+// process is a role of Gantry that runs on a node.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func (n *node) netns() string            { return "/run/netns/gantry-" + n.name }
+func (n *node) in(name string) string    { return filepath.Join(n.dir, name) }
+func (c *cluster) kubeconfig() string    { return c.first.in("kubeconfig") }
+func (c *cluster) gantry() string        { return filepath.Join(c.bin, "gantry") }
+func (c *cluster) nodes() []*node        { return []*node{c.first, c.other} }
+func (c *cluster) bridge(n *node) string { return "gx" + n.name }
+
+// command is a program in a node's network; all else it shares with the machine.
+func (n *node) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.netns(), "--", program}, args...)...)
+}
+
+// start makes the namespaces, serves the images on both nodes' loopback, and runs both nodes until they are Ready. What it leaves after an error remove takes away.
+func start(ctx context.Context, bin, dir, logs string, images http.Handler) (*cluster, error) {
+	c := &cluster{bin: bin, logs: logs}
+	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dir, "1")}
+	c.other = &node{cluster: c, name: "conf-2", ip: "10.171.250.2", dir: filepath.Join(dir, "2")}
+	c.unplug()
+	for _, n := range c.nodes() {
+		if err := n.prepare(images); err != nil {
+			return c, err
+		}
+	}
+	cable, routes := "ip link add up0 netns gantry-conf-1 type veth peer name up0 netns gantry-conf-2", ""
+	for i, n := range c.nodes() {
+		cable += fmt.Sprintf("; ip -n gantry-%[1]s addr add %[2]s/24 dev up0; ip -n gantry-%[1]s link set up0 up", n.name, n.ip)
+		routes += fmt.Sprintf("; ip -n gantry-%s route add default via %s", n.name, c.nodes()[1-i].ip) // a host without one cannot ask for a cluster IP
+	}
+	if _, err := output(ctx, "", "sh", "-euc", cable+routes); err != nil {
+		return c, err
+	}
+	step("starting gantry up and a second node")
+	err := c.first.run("up", "up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip, "--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods")
+	if err != nil {
+		return c, err
+	}
+	if err := c.until(ctx, time.Minute, "the API server answers", func() bool { _, err := c.kubectl(ctx, "get", "--raw", "/readyz"); return err == nil }); err != nil {
+		return c, err
+	}
+	if _, err := c.kubectl(ctx, "apply", "-f", "docs/examples/join.yaml"); err != nil {
+		return c, err
+	}
+	if err := c.join(ctx); err != nil {
+		return c, err
+	}
+	return c, c.until(ctx, 2*time.Minute, "both nodes are Ready", func() bool {
+		c.approve(ctx)
+		out, _ := c.kubectl(ctx, "get", "nodes", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`)
+		serving, _ := c.kubectl(ctx, "get", "csr", "-o", `jsonpath={range .items[?(@.spec.signerName=="kubernetes.io/kubelet-serving")]}{.status.certificate}{end}`)
+		return out == "True True " && serving != ""
+	})
+}
+
+// prepare makes a node's network namespace and data directory, and serves the images on its loopback.
+func (n *node) prepare(images http.Handler) error {
+	ctx := context.Background()
+	if _, err := output(ctx, "", "sh", "-euc", fmt.Sprintf("ip netns add gantry-%[1]s; ip -n gantry-%[1]s link set lo up", n.name)); err != nil {
+		return err
+	}
+	hosts := n.in("containerd/certs.d/" + host)
+	if err := os.MkdirAll(hosts, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("server = \"http://127.0.0.1:%[1]s\"\n[host.\"http://127.0.0.1:%[1]s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", registryPort)
+	if err := os.WriteFile(filepath.Join(hosts, "hosts.toml"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	var l net.Listener
+	err := ns.WithNetNSPath(n.netns(), func(ns.NetNS) (err error) {
+		l, err = net.Listen("tcp", "127.0.0.1:"+registryPort)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("registry on %s: %w", n.name, err)
+	}
+	s := &http.Server{Handler: images}
+	n.cluster.servers = append(n.cluster.servers, s)
+	go func() { _ = s.Serve(l) }() // ends with ErrServerClosed
+	return nil
+}
+
+// run starts a role of Gantry on the node; its log is NODE-NAME.log.
+func (n *node) run(name string, args ...string) error {
+	log, err := os.Create(filepath.Join(n.cluster.logs, n.name+"-"+name+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which ends them in order
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	n.processes = append(n.processes, p)
+	return nil
+}
+
+// join has the second node join with a bootstrap token, as docs/JOINING.md says.
+func (c *cluster) join(ctx context.Context) error {
+	n := c.other
+	for from, to := range map[string]string{"pki/ca.crt": "ca.crt", "proxy.kubeconfig": "proxy.kubeconfig", "network.kubeconfig": "network.kubeconfig"} {
+		raw, err := os.ReadFile(c.first.in(from))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(n.in(to), raw, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(n.in("kubelet.yaml"), fmt.Appendf(nil, kubeletConfig, n.in("ca.crt")), 0o600); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"set-cluster", "join", "--server=https://" + c.first.ip + ":6443", "--embed-certs", "--certificate-authority=" + n.in("ca.crt")},
+		{"set-credentials", "join", "--token=abcdef.0123456789abcdef"}, {"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
+	} {
+		if _, err := output(ctx, "", c.gantry(), append([]string{"kubectl", "--kubeconfig", n.in("bootstrap.kubeconfig"), "config"}, args...)...); err != nil {
+			return err
+		}
+	}
+	err := n.run("kubelet", "kubelet", "--bootstrap-kubeconfig", n.in("bootstrap.kubeconfig"), "--kubeconfig", n.in("node.kubeconfig"), "--config", n.in("kubelet.yaml"),
+		"--network-kubeconfig", n.in("network.kubeconfig"), "--hostname-override", n.name, "--node-ip", n.ip, "--bridge", c.bridge(n), "--cluster-cidr", clusterCIDR)
+	if err != nil {
+		return err
+	}
+	return n.run("proxy", "proxy", "--kubeconfig", n.in("proxy.kubeconfig"), "--hostname-override", n.name, "--cluster-cidr", clusterCIDR)
+}
+
+// approve signs what the second node asks for.
+func (c *cluster) approve(ctx context.Context) {
+	out, _ := c.kubectl(ctx, "get", "csr", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.conditions[*].type}{"\n"}{end}`)
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) == 1 {
+			_, _ = c.kubectl(ctx, "certificate", "approve", f[0])
+		}
+	}
+}
+
+// kubectl runs Gantry's kubectl as the cluster's administrator.
+func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd := c.first.command(ctx, c.gantry(), append([]string{"kubectl", "--kubeconfig", c.kubeconfig()}, args...)...)
+	return output(ctx, "", cmd.Args[0], cmd.Args[1:]...)
+}
+
+// until asks until it is so, or until a role of Gantry has ended.
+func (c *cluster) until(ctx context.Context, within time.Duration, what string, so func() bool) error {
+	end := time.Now().Add(within)
+	for !so() {
+		for _, n := range c.nodes() {
+			for _, p := range n.processes {
+				select {
+				case <-p.done:
+					return fmt.Errorf("%s on %s ended: see %s", strings.Join(p.cmd.Args[3:5], " "), n.name, c.logs)
+				default:
+				}
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %s: %s; the logs are in %s", within, what, c.logs)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	return nil
+}
+
+// remove ends the nodes and takes away what they made: Pods, mounts, interfaces, namespaces, data.
+func (c *cluster) remove() error {
+	var all []error
+	for _, n := range []*node{c.other, c.first} {
+		for i := len(n.processes) - 1; i >= 0; i-- {
+			n.processes[i].end()
+		}
+		if len(n.processes) > 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			clean := n.command(ctx, c.gantry(), "clean", "--data-dir", n.dir, "--bridge", c.bridge(n), "--node-ip", n.ip)
+			_, err := output(ctx, "", clean.Args[0], clean.Args[1:]...)
+			cancel()
+			all = append(all, err)
+		}
+	}
+	for _, s := range c.servers {
+		all = append(all, s.Close())
+	}
+	c.unplug()
+	for _, n := range c.nodes() {
+		all = append(all, os.RemoveAll(n.dir))
+	}
+	return errors.Join(all...)
+}
+
+// unplug removes the network namespaces, also those that a killed run left.
+func (c *cluster) unplug() {
+	for _, n := range c.nodes() {
+		if _, err := os.Stat(n.netns()); err == nil {
+			_, _ = output(context.Background(), "", "ip", "netns", "delete", "gantry-"+n.name)
+		}
+	}
+}
+
+func (p *process) end() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}

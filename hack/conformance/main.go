@@ -1,0 +1,155 @@
+// Command conformance runs the tests that Kubernetes certifies with, from upstream's own suite, against two nodes of Gantry on this machine, and renders the
+// result into docs/compatibility/conformance.md. It is `make conformance`; it needs root, Debian's packages and the Go module proxy.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const pagePath = "docs/compatibility/conformance.md"
+
+var begin = time.Now()
+
+func step(format string, args ...any) {
+	fmt.Printf("%4.0f s  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.focus, "focus", "", "run only tests whose name this expression matches; the page is then not written")
+	flag.StringVar(&o.skip, "skip", "", "leave out tests whose name this expression matches; the page is then not written")
+	flag.StringVar(&o.labels, "labels", certified, "filter over ginkgo's labels; with another than the default the page is not written")
+	flag.StringVar(&o.bin, "bin", "build/bin", "where gantry, runc, the shim and the CNI plugin are")
+	flag.StringVar(&o.out, "out", "build/conformance", "where upstream's programs and the logs go")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+const certified = "Conformance"
+
+type options struct{ focus, skip, labels, bin, out string }
+
+// run does everything and takes away what it made. Tests that fail are an error.
+func (o options) run(ctx context.Context) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("nodes run real containers and need root: sudo make conformance")
+	}
+	for _, p := range []*string{&o.bin, &o.out} {
+		if *p, err = filepath.Abs(*p); err != nil {
+			return err
+		}
+	}
+	logs := filepath.Join(o.out, "logs")
+	if err := errors.Join(os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {
+		return err
+	}
+	if err := install(ctx); err != nil {
+		return err
+	}
+	t, err := build(ctx, o.out)
+	if err != nil {
+		return err
+	}
+	a := &album{tools: t, pause: filepath.Join(o.bin, "pause")}
+	images, err := a.library(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("/tmp", "gc-") // short: sockets are below it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c, err := start(ctx, o.bin, dir, logs, images)
+	defer func() {
+		step("taking the cluster away; the logs are in %s", logs)
+		err = errors.Join(err, c.remove())
+	}()
+	if err != nil {
+		return err
+	}
+	return o.judge(ctx, &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip})
+}
+
+// judge runs both parts, prints the table, and writes the page after a whole run.
+func (o options) judge(ctx context.Context, s *suite) error {
+	about, err := o.about(ctx, s.tools)
+	if err != nil {
+		return err
+	}
+	var all []spec
+	for _, p := range parts(o.labels) {
+		step("running the %s part; %s follows it", p.name, filepath.Join(s.logs, p.name+".log"))
+		specs, err := s.run(ctx, p)
+		if err != nil {
+			return err
+		}
+		failed := 0
+		for _, one := range specs {
+			if one.State != "passed" {
+				failed++
+				fmt.Printf("        %s: %s\n          %s\n", one.State, one.Name, strings.ReplaceAll(strings.TrimSpace(one.Reason), "\n", "\n          "))
+			}
+		}
+		step("%s part: %d tests, %d did not pass", p.name, len(specs), failed)
+		all = append(all, specs...)
+	}
+	fmt.Printf("\n%s\n", table(all))
+	whole := o.focus == "" && o.skip == "" && o.labels == certified
+	if whole {
+		if err := os.MkdirAll(filepath.Dir(pagePath), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(pagePath, []byte(page(about, all)), 0o644); err != nil {
+			return err
+		}
+		step("wrote %s", pagePath)
+	}
+	return verdict(all, about.Certified, whole)
+}
+
+// verdict is an error when a test did not pass, when none ran, or when a whole run left some out.
+func verdict(all []spec, certified int, whole bool) error {
+	failed := 0
+	for _, s := range all {
+		if s.State != "passed" {
+			failed++
+		}
+	}
+	switch {
+	case failed > 0:
+		return fmt.Errorf("%d of %d tests did not pass", failed, len(all))
+	case len(all) == 0:
+		return errors.New("no test ran: no name matches")
+	case whole && len(all) != certified:
+		return fmt.Errorf("%d tests ran, the suite certifies with %d", len(all), certified)
+	}
+	return nil
+}
+
+// about says what is judged by what.
+func (o options) about(ctx context.Context, t *tools) (about, error) {
+	listed, err := output(ctx, "", t.path("e2e.test"), "--list-conformance-tests")
+	if err != nil {
+		return about{}, err
+	}
+	commit, err := output(ctx, "", "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+	if err != nil {
+		return about{}, err
+	}
+	return about{Commit: strings.TrimSpace(commit), Version: t.version, Date: begin, Certified: strings.Count(listed, "- testname:")}, nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// part is a run of the suite: the specs of a filter over labels, by so many processes.
+type part struct {
+	name, labels string
+	processes    int
+}
+
+// parts are the two runs: tests that disturb others run alone, after the others.
+func parts(labels string) []part {
+	return []part{
+		{"parallel", "(" + labels + ") && !(Serial || Disruptive)", 4},
+		{"serial", "(" + labels + ") && (Serial || Disruptive)", 1},
+	}
+}
+
+// spec is what became of one test.
+type spec struct {
+	Name   string
+	State  string // passed, failed, panicked, timedout, interrupted, skipped …
+	Reason string // why it did not pass
+	Time   time.Duration
+}
+
+// report is what of ginkgo's JSON report is read.
+type report struct {
+	SpecReports []struct {
+		ContainerHierarchyTexts           []string
+		LeafNodeText, LeafNodeType, State string
+		NumAttempts                       int
+		RunTime                           time.Duration
+		Failure                           struct{ Message string }
+	}
+}
+
+// suite runs parts of upstream's suite against a cluster.
+type suite struct {
+	tools       *tools
+	cluster     *cluster
+	logs        string
+	focus, skip string
+}
+
+// run runs one part and returns what became of each test that ran. Failed tests are no error.
+func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
+	out := p.name + ".json"
+	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=4h", "--no-color", "--json-report=" + out, "--output-dir=" + s.logs, "--label-filter=" + p.labels}
+	if s.focus != "" {
+		args = append(args, "--focus="+s.focus)
+	}
+	if s.skip != "" {
+		args = append(args, "--skip="+s.skip)
+	}
+	args = append(args, s.tools.path("e2e.test"), "--", "--provider=skeleton", "--kubeconfig="+s.cluster.kubeconfig(), "--kubectl-path="+s.tools.path("kubectl"))
+	log, err := os.Create(filepath.Join(s.logs, p.name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := s.cluster.first.command(ctx, s.tools.path("ginkgo"), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.logs, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // with the processes that it started
+	cmd.WaitDelay = 30 * time.Second
+	var failed *exec.ExitError
+	if err := cmd.Run(); err != nil && (!errors.As(err, &failed) || ctx.Err() != nil) {
+		return nil, fmt.Errorf("ginkgo: %w", errors.Join(err, ctx.Err()))
+	}
+	f, err := os.Open(filepath.Join(s.logs, out))
+	if err != nil {
+		return nil, fmt.Errorf("the %s part wrote no report, see %s: %w", p.name, log.Name(), err)
+	}
+	defer f.Close()
+	return outcomes(f)
+}
+
+// outcomes reads the tests that ran out of ginkgo's report. An error means that the suite itself could not begin.
+func outcomes(r io.Reader) ([]spec, error) {
+	var all []report
+	if err := json.NewDecoder(r).Decode(&all); err != nil {
+		return nil, fmt.Errorf("ginkgo's report: %w", err)
+	}
+	var out []spec
+	for _, one := range all {
+		for _, s := range one.SpecReports {
+			name := strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
+			switch {
+			case s.LeafNodeType != "It" && s.State != "passed" && s.State != "skipped":
+				return nil, fmt.Errorf("%s %s: %s", s.LeafNodeType, s.State, s.Failure.Message)
+			case s.LeafNodeType == "It" && s.NumAttempts > 0: // others were left out by the filters
+				out = append(out, spec{Name: name, State: s.State, Reason: s.Failure.Message, Time: s.RunTime})
+			}
+		}
+	}
+	return out, nil
+}
