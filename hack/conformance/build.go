@@ -18,7 +18,7 @@ var packages = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "bas
 // programs are built of the module, into files of the name that the path ends with.
 var programs = []string{
 	"k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes/test/images/agnhost", "k8s.io/kubernetes/test/images/nonewprivs", "k8s.io/sample-apiserver", "./etcd",
-	"github.com/onsi/ginkgo/v2/ginkgo",
+	"k8s.io/kubernetes/test/images/regression-issue-74839", "github.com/onsi/ginkgo/v2/ginkgo",
 }
 
 // tools is where upstream's programs were built.

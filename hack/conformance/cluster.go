@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	dataDirs     = "/tmp/gantry-conf" // short: sockets are below it
 	clusterCIDR  = "10.176.0.0/14"
 	registryPort = "5050" // 5000 is what tests give to a registry of their own
 )
@@ -61,11 +62,13 @@ func (n *node) command(ctx context.Context, program string, args ...string) *exe
 }
 
 // start makes the namespaces, serves the images on both nodes' loopback, and runs both nodes until they are Ready. What it leaves after an error remove takes away.
-func start(ctx context.Context, bin, dir, logs string, images http.Handler) (*cluster, error) {
+func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster, error) {
 	c := &cluster{bin: bin, logs: logs}
-	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dir, "1")}
-	c.other = &node{cluster: c, name: "conf-2", ip: "10.171.250.2", dir: filepath.Join(dir, "2")}
-	c.unplug()
+	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dataDirs, "1")}
+	c.other = &node{cluster: c, name: "conf-2", ip: "10.171.250.2", dir: filepath.Join(dataDirs, "2")}
+	if err := c.remove(); err != nil { // what a killed run left
+		return c, err
+	}
 	for _, n := range c.nodes() {
 		if err := n.prepare(images); err != nil {
 			return c, err
@@ -219,14 +222,16 @@ func (c *cluster) until(ctx context.Context, within time.Duration, what string, 
 	return nil
 }
 
-// remove ends the nodes and takes away what they made: Pods, mounts, interfaces, namespaces, data.
+// remove ends the nodes and takes away what they made, also what a killed run left: Pods, mounts, interfaces, namespaces, data.
 func (c *cluster) remove() error {
 	var all []error
 	for _, n := range []*node{c.other, c.first} {
 		for i := len(n.processes) - 1; i >= 0; i-- {
 			n.processes[i].end()
 		}
-		if len(n.processes) > 0 {
+		_, noNetwork := os.Stat(n.netns())
+		_, noData := os.Stat(n.dir)
+		if noNetwork == nil && noData == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			clean := n.command(ctx, c.gantry(), "clean", "--data-dir", n.dir, "--bridge", c.bridge(n), "--node-ip", n.ip)
 			_, err := output(ctx, "", clean.Args[0], clean.Args[1:]...)
@@ -237,20 +242,20 @@ func (c *cluster) remove() error {
 	for _, s := range c.servers {
 		all = append(all, s.Close())
 	}
-	c.unplug()
-	for _, n := range c.nodes() {
-		all = append(all, os.RemoveAll(n.dir))
-	}
-	return errors.Join(all...)
-}
-
-// unplug removes the network namespaces, also those that a killed run left.
-func (c *cluster) unplug() {
 	for _, n := range c.nodes() {
 		if _, err := os.Stat(n.netns()); err == nil {
-			_, _ = output(context.Background(), "", "ip", "netns", "delete", "gantry-"+n.name)
+			_, err := output(context.Background(), "", "ip", "netns", "delete", "gantry-"+n.name)
+			all = append(all, err)
 		}
 	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if all = append(all, err); strings.Contains(string(mounts), " "+dataDirs+"/") {
+		all = append(all, fmt.Errorf("something is still mounted below %s: it stays", dataDirs)) // what is mounted there may be the host's
+	}
+	if err := errors.Join(all...); err != nil {
+		return err
+	}
+	return os.RemoveAll(dataDirs)
 }
 
 func (p *process) end() {

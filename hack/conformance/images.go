@@ -32,7 +32,8 @@ type album struct {
 	agnhost v1.Image
 }
 
-// makers are what is made, by the last part of an image's name. Names and tags are those that the suite lists.
+// makers are what is made, by the last part of an image's name. Names and tags are those that the suite lists. The last two are for tests of Services that
+// are not certified.
 func (a *album) makers() map[string]images.Make {
 	return map[string]images.Make{
 		"agnhost": a.base, "busybox": a.busybox, "nginx": images.Nginx, "nonroot": images.NonRoot, "pause": a.pauseImage,
@@ -40,6 +41,10 @@ func (a *album) makers() map[string]images.Make {
 		"nonewprivs":       a.program("nonewprivs", "/usr/local/bin/nnp", os.ModeSetuid|os.ModeSetgid, v1.Config{Cmd: []string{"nnp"}, Env: []string{environment}}),
 		"sample-apiserver": a.program("sample-apiserver", "/sample-apiserver", 0, v1.Config{Entrypoint: []string{"/sample-apiserver"}}),
 		"etcd":             a.program("etcd", "/usr/local/bin/etcd", 0, v1.Config{Cmd: []string{"etcd"}, Env: []string{environment}}),
+		"distroless-iptables": func() (v1.Image, error) {
+			return images.Debian("distroless-iptables", []string{"conntrack", "iptables"}, nil, v1.Config{Env: []string{environment}})
+		},
+		"regression-issue-74839": a.program("regression-issue-74839", "/regression-issue-74839", 0, v1.Config{Entrypoint: []string{"/regression-issue-74839"}}),
 	}
 }
 

@@ -53,6 +53,11 @@ func (o options) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	unlock, err := alone()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	logs := filepath.Join(o.out, "logs")
 	if err := errors.Join(os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {
 		return err
@@ -69,12 +74,7 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("/tmp", "gc-") // short: sockets are below it
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c, err := start(ctx, o.bin, dir, logs, images)
+	c, err := start(ctx, o.bin, logs, images)
 	defer func() {
 		step("taking the cluster away; the logs are in %s", logs)
 		err = errors.Join(err, c.remove())
@@ -83,6 +83,18 @@ func (o options) run(ctx context.Context) (err error) {
 		return err
 	}
 	return o.judge(ctx, &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip})
+}
+
+// alone refuses a second run on this machine: both would have the same namespaces.
+func alone() (unlock func(), err error) {
+	f, err := os.OpenFile("/run/gantry-conformance.lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(errors.New("another make conformance runs on this machine; wait for its end"), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
 }
 
 // judge runs both parts, prints the table, and writes the page after a whole run.

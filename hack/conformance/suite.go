@@ -33,7 +33,6 @@ type spec struct {
 	Name   string
 	State  string // passed, failed, panicked, timedout, interrupted, skipped …
 	Reason string // why it did not pass
-	Time   time.Duration
 }
 
 // report is what of ginkgo's JSON report is read.
@@ -42,7 +41,6 @@ type report struct {
 		ContainerHierarchyTexts           []string
 		LeafNodeText, LeafNodeType, State string
 		NumAttempts                       int
-		RunTime                           time.Duration
 		Failure                           struct{ Message string }
 	}
 }
@@ -102,7 +100,7 @@ func outcomes(r io.Reader) ([]spec, error) {
 			case s.LeafNodeType != "It" && s.State != "passed" && s.State != "skipped":
 				return nil, fmt.Errorf("%s %s: %s", s.LeafNodeType, s.State, s.Failure.Message)
 			case s.LeafNodeType == "It" && s.NumAttempts > 0: // others were left out by the filters
-				out = append(out, spec{Name: name, State: s.State, Reason: s.Failure.Message, Time: s.RunTime})
+				out = append(out, spec{Name: name, State: s.State, Reason: s.Failure.Message})
 			}
 		}
 	}
