@@ -43,7 +43,7 @@ spec:
 // until asks again and again until the answer is yes.
 func until(t *testing.T, what string, ask func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -51,7 +51,7 @@ func until(t *testing.T, what string, ask func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("not in 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

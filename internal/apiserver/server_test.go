@@ -130,7 +130,7 @@ func launch(c Config) (s *Server, stop func() error, err error) {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			return fmt.Errorf("the server did not stop in 20 s")
 		}
 	}

@@ -63,7 +63,7 @@ func newFakeNode(t *testing.T) *fakeNode {
 	}
 	done := start("done", "sh", "-c", "echo last words; exit 3")
 	n.app = start("app", "sh", "-c", "sleep 3600")
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
 		s, err := rt.ContainerStatus(t.Context(), done, false)
 		if err != nil {
 			t.Fatal(err)

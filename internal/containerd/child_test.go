@@ -121,7 +121,7 @@ func (n *node) start() *containerd.Child {
 // await returns the next event of a kind, dropping others.
 func (n *node) await(kind containerd.EventKind) containerd.Event {
 	n.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		n.mu.Lock()
 		for i, e := range n.events {
@@ -250,7 +250,7 @@ func (n *node) importBusybox(c *containerd.Child) {
 
 func fetch(t *testing.T, url string) string {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		r, err := (&http.Client{Timeout: 2 * time.Second}).Get(url)
 		if err == nil {

@@ -63,7 +63,7 @@ func TestGracefulNodeShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.soon("the release of the lock", func() bool { held, _, _ := bus.Locks(); return held == 0 })
-	if took := time.Since(begun); took < time.Second || took > 6*time.Second {
+	if took := time.Since(begun); took < time.Second || took > 30*time.Second {
 		t.Errorf("the machine was held for %v: one Pod ignores TERM for the 2 s of its group, the rest end at once", took)
 	}
 	for _, name := range []string{"plain", "deaf", "critical"} {

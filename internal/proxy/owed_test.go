@@ -101,7 +101,7 @@ func (x *patient) endpoint(ip string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, seen := x.views.service("d/dns"); len(seen) == 1 && seen[0].Endpoints[0].Addresses[0] == ip && x.mail.pending(endpointSlices) > 0 {
 			return
 		}

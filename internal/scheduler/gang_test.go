@@ -93,7 +93,7 @@ func TestAGangIsBoundTogether(t *testing.T) {
 func (c *cluster) groupSays(phase string, scheduled int64) {
 	c.t.Helper()
 	var status map[string]any
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		g, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(), "train", metav1.GetOptions{})
 		if err != nil {
 			c.t.Fatal(err)

@@ -68,7 +68,7 @@ func (c *cluster) told(group string, status metav1.ConditionStatus, reason, mess
 		c.t.Fatal(err)
 	}
 	defer w.Stop()
-	limit := time.NewTimer(8 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for {
 		g, err := groups.Get(c.t.Context(), group, metav1.GetOptions{})
@@ -240,7 +240,7 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 		"scheduler_workload_preemption_attempts_total/Success": 1, "scheduler_workload_preemption_victims": 1, "scheduler_preemption_workload_disruptions": 1,
 		"scheduler_preemption_pdb_violations_total/podgroup": 3, "scheduler_preemption_evaluation_duration_seconds": 1, "scheduler_preemption_execution_duration_seconds": 1,
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // the last victim's end is told after it
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the last victim's end is told after it
 		got, short := gather(t, r), ""
 		for k, least := range want {
 			if got[k] < least {
@@ -307,7 +307,7 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
-		for end := time.Now().Add(8 * time.Second); !s.Ready() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !s.Ready() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		}
 		for _, p := range pods {
 			c.create(p)

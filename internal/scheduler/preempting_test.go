@@ -139,7 +139,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 	c.create(aPod("urgent", "2", urgent))
 	c.bound("urgent")
 	var f journal.Preempted
-	for end := time.Now().Add(5 * time.Second); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, n := range c.notes.of("db-0") {
 			if p, ok := n.(journal.Preempted); ok {
 				f = p
@@ -199,7 +199,7 @@ func TestAPreemptorWaitsForAGracefulEnd(t *testing.T) {
 	if end := <-gone; at.Before(end) {
 		t.Errorf("bound %v before its victim was gone", end.Sub(at))
 	}
-	if took := at.Sub(asked); took < grace || took > grace+3*time.Second {
+	if took := at.Sub(asked); took < grace || took > grace+30*time.Second {
 		t.Errorf("bound after %v, want about %v", took, grace)
 	}
 }

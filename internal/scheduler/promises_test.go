@@ -116,7 +116,7 @@ func TestOnePodIsJudgedAtATimeWhileOthersAreBound(t *testing.T) {
 		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has begun
 			select {
 			case <-all:
-			case <-time.After(8 * time.Second):
+			case <-time.After(time.Minute):
 			}
 			return nil
 		},
@@ -345,7 +345,7 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	for i := range pods {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
 	}
-	for end := time.Now().Add(8 * time.Second); refused.Load() < pods && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); refused.Load() < pods && time.Now().Before(end); {
 		time.Sleep(2 * time.Millisecond)
 	}
 	c.mu.Lock()

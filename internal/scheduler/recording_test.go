@@ -12,7 +12,7 @@ import (
 // recordedOf waits for the decision about a Pod, as it would be read from a file.
 func recordedOf(t *testing.T, from <-chan *replay.Decision, name string) *replay.Decision {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case d := <-from:

@@ -66,7 +66,7 @@ func (n *notes) next() <-chan struct{} {
 // noted looks after every fact of the journal until it sees what it waits for.
 func (c *cluster) noted(what string, ok func() bool) {
 	c.t.Helper()
-	limit := time.NewTimer(8 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for {
 		next := c.notes.next()
@@ -167,7 +167,7 @@ func (c *cluster) create(p *v1.Pod) {
 func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 	c.t.Helper()
 	var p *v1.Pod
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		var err error
 		if p, err = c.CoreV1().Pods("default").Get(c.t.Context(), name, metav1.GetOptions{}); err == nil && ok(p) {
 			return p
@@ -180,7 +180,7 @@ func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 
 // boundAt is when a Pod was bound.
 func (c *cluster) boundAt(name string) time.Time {
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		at, ok := c.when[name]
 		c.mu.Unlock()
@@ -219,7 +219,7 @@ func waits(p *v1.Pod) bool { return scheduled(p) != nil && scheduled(p).Status =
 func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
 	c.t.Helper()
 	var seen []string
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		list, err := c.EventsV1().Events("default").List(c.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			c.t.Fatal(err)
@@ -452,7 +452,7 @@ func TestManyPodsNeverOvercommitANode(t *testing.T) {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
 	}
 	on := map[string]int{}
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

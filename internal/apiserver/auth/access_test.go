@@ -113,7 +113,7 @@ func (s *server) pod(t testing.TB, p *corev1.Pod) *corev1.Pod {
 // eventually polls until f is nil; informers follow writes a moment later.
 func eventually(t testing.TB, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := f()
 		if err == nil {

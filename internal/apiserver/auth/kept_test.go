@@ -176,7 +176,7 @@ func TestEncryptionKeysAreReloaded(t *testing.T) {
 	}
 	k.secret(t, "one", "open-sesame")
 	with(keyTwo + ", " + keyOne)
-	deadline, tick := time.After(20*time.Second), time.NewTicker(50*time.Millisecond)
+	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		name := fmt.Sprint("new-", n)
@@ -320,7 +320,7 @@ func TestWatchResumesOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := func() (out []string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		w, err := k.client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: first})
 		if err != nil {

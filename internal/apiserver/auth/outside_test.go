@@ -131,7 +131,7 @@ func (i *issuer) token(t testing.TB, claims map[string]any) string {
 // eventually asks until there is no error: an issuer's keys are fetched in the background.
 func (s *server) eventually(t testing.TB, token string) authenticationv1.UserInfo {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for {
 		who, err := s.whoami(t, token)
 		if err == nil {

@@ -122,7 +122,7 @@ func (b *lockedBuffer) waitFor(t *testing.T, text string) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(10 * time.Second); !strings.Contains(b.String(), text); {
+	for limit := time.After(time.Minute); !strings.Contains(b.String(), text); {
 		select {
 		case <-tick.C:
 		case <-limit:

@@ -312,7 +312,7 @@ func (w *world) soon(what string, ok func() bool) {
 	w.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(10 * time.Second); !ok(); {
+	for limit := time.After(time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:

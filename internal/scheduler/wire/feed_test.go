@@ -43,7 +43,7 @@ func (c told) next(t *testing.T, n int) (out []string) {
 		select {
 		case s := <-c:
 			out = append(out, s)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("told of nothing more after %q", out)
 		}
 	}

@@ -312,7 +312,7 @@ func TestOnlyWhatIsAskedForIsWatched(t *testing.T) {
 		if path != "/api/v1/persistentvolumes" {
 			t.Errorf("%s is asked for", path)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("volumes are not asked for")
 	}
 }

@@ -182,7 +182,7 @@ func TestRunApprovesAndSigns(t *testing.T) {
 	f.Start(ctx.Done())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, o) }()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		got, err := c.CertificatesV1().CertificateSigningRequests().Get(ctx, "r", metav1.GetOptions{})
 		if err != nil {

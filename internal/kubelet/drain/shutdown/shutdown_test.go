@@ -80,7 +80,7 @@ func (m *machine) heard() []string {
 // locks waits until that many locks are held and were taken.
 func (m *machine) locks(held, taken int) {
 	m.t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		h, n, changed := m.bus.Locks()
 		if h == held && n == taken {
