@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // things is an API server of one group version with one resource.
@@ -79,7 +82,11 @@ func publish(t *testing.T, c kubernetes.Interface, ns string, port int32) {
 func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	s, c := shared(t)
 	ns := space(t, c)
-	address, stop := serveThings(t, "127.0.0.1:0")
+	port, err := ports.Free() // it is listened on again
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, stop := serveThings(t, fmt.Sprintf("127.0.0.1:%d", port))
 	publish(t, c, ns, int32(address.Port))
 	services := aggregatorclient.NewForConfigOrDie(s.InProcess(admin())).ApiregistrationV1().APIServices()
 	const name = "v1.mortal.example.com"

@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
+	"testing"
 )
 
 // Ports are handed out from this range; Linux takes local ports of connections from 32768 on unless
@@ -78,4 +80,15 @@ func Refusing() (addr string, release func(), err error) {
 		return "", nil, err
 	}
 	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port), release, nil
+}
+
+// Closed is Refusing for the length of a test; it returns the port.
+func Closed(t testing.TB) int {
+	t.Helper()
+	addr, release, err := Refusing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return int(netip.MustParseAddrPort(addr).Port())
 }

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/trace"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // sink is a collector that keeps what it gets.
@@ -79,15 +81,7 @@ func TestACollectorGetsTheLifeAsOneTrace(t *testing.T) {
 func TestACollectorThatIsAwayIsAnError(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if Send(ctx, address, life()) == nil {
+	if Send(ctx, fmt.Sprintf("127.0.0.1:%d", ports.Closed(t)), life()) == nil {
 		t.Fatal("spans vanished without an error")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	probegrpc "github.com/gantry-project/gantry/internal/kubelet/probe/grpc"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 func listen(t *testing.T) (net.Listener, int32) {
@@ -51,9 +52,7 @@ func TestConformance(t *testing.T) {
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
 			switch c {
 			case probetest.Absent:
-				l, port := listen(t)
-				l.Close()
-				return target(port, "")
+				return target(int32(ports.Closed(t)), "")
 			case probetest.Mute:
 				_, port := listen(t) // the kernel takes the connection, nobody speaks
 				return target(port, "")

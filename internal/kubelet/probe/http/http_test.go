@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	probehttp "github.com/gantry-project/gantry/internal/kubelet/probe/http"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 var asker = probehttp.Asker{UserAgent: "kube-probe/1.37"}
@@ -45,15 +46,15 @@ func TestConformance(t *testing.T) {
 	probetest.Run(t, probetest.Subject{
 		Asker: asker,
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
-			if c == probetest.Mute || c == probetest.Absent {
+			if c == probetest.Absent {
+				return target(t, fmt.Sprintf("http://127.0.0.1:%d", ports.Closed(t)), "/")
+			}
+			if c == probetest.Mute {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { l.Close() })
-				if c == probetest.Absent {
-					l.Close()
-				}
 				return target(t, "http://"+l.Addr().String(), "/")
 			}
 			return target(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {

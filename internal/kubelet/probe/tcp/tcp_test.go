@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/tcp"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // A listener that closes at once is healthy, as is one that never speaks: the connection is the answer.
@@ -20,14 +21,17 @@ func TestConformance(t *testing.T) {
 		Asker: tcp.Asker{},
 		Not:   []probetest.Condition{probetest.Sick, probetest.Mute},
 		Target: func(t *testing.T, c probetest.Condition) probe.Target {
+			at := func(port int) probe.Target {
+				return probe.Target{PodIP: "127.0.0.1", Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}}}
+			}
+			if c == probetest.Absent {
+				return at(ports.Closed(t))
+			}
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { l.Close() })
-			if c == probetest.Absent {
-				l.Close()
-			}
 			go func() {
 				for {
 					conn, err := l.Accept()
@@ -39,8 +43,7 @@ func TestConformance(t *testing.T) {
 					}
 				}
 			}()
-			port := l.Addr().(*net.TCPAddr).Port
-			return probe.Target{PodIP: "127.0.0.1", Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}}}
+			return at(l.Addr().(*net.TCPAddr).Port)
 		},
 	})
 }
