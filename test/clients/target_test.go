@@ -46,11 +46,14 @@ func upInstance(t *testing.T) *instance.Instance {
 	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil || os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("runs real containers: needs root and `make build`")
 	}
-	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1", Bridge: "gx8", PodCIDR: "10.68.0.0/16"})
+	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(i.Report())
+		}
 		if err := i.Remove(); err != nil {
 			t.Error(err)
 		}
@@ -65,7 +68,7 @@ func upInstance(t *testing.T) *instance.Instance {
 	if err := i.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := i.WaitAPI(ctx); err != nil {
 		t.Fatal(err)

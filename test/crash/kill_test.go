@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gantry-project/gantry/test/ports"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 var (
@@ -41,8 +41,7 @@ type server struct {
 	args []string
 	bin  string
 	dir  string
-	cmd  *exec.Cmd
-	out  *bytes.Buffer
+	proc *process.Process // nil: it does not run
 }
 
 func newServer(t *testing.T) *server {
@@ -69,40 +68,42 @@ func newServer(t *testing.T) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	s.out = &bytes.Buffer{}
-	s.cmd = exec.Command(s.bin, s.args...)
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	if err := s.cmd.Start(); err != nil {
+	p, err := process.Start(exec.Command(s.bin, s.args...), filepath.Join(s.dir, "gantry.log"))
+	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.proc = p
 }
 
 // kill ends the process as a power cut of the process would, and waits for it to be gone.
 func (s *server) kill() {
-	if s.cmd == nil {
+	if s.proc == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.cmd = nil
+	s.proc.Kill()
+	s.proc = nil
 }
 
 // client waits for the server to be ready.
 func (s *server) client(ctx context.Context) *kubernetes.Clientset {
 	s.t.Helper()
-	for end := time.Now().Add(patient); ; time.Sleep(10 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(ctx, patient)
+	defer cancel()
+	var c *kubernetes.Clientset
+	err := s.proc.Await(ctx, 10*time.Millisecond, func(ctx context.Context) error {
 		cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.dir, "kubeconfig"))
-		if err == nil {
-			cfg.QPS, cfg.Timeout = -1, 0
-			c := kubernetes.NewForConfigOrDie(cfg)
-			if _, err = c.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err == nil {
-				return c
-			}
+		if err != nil {
+			return err
 		}
-		if time.Now().After(end) {
-			s.t.Fatalf("the server is not ready: %v\n%s", err, s.out)
-		}
+		cfg.QPS, cfg.Timeout = -1, 0
+		c = kubernetes.NewForConfigOrDie(cfg)
+		_, err = c.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err
+	})
+	if err != nil {
+		s.t.Fatalf("the server is not ready: %v", err)
 	}
+	return c
 }
 
 // made is what the server said it wrote.

@@ -39,18 +39,15 @@ func allThere(t *testing.T, c kubernetes.Interface, acked []string) {
 // ended waits for the process to end by itself and returns what it printed.
 func (s *server) ended() string {
 	s.t.Helper()
-	done := make(chan struct{})
-	cmd := s.cmd
-	go func() { _ = cmd.Wait(); close(done) }()
+	p := s.proc
 	select {
-	case <-done:
+	case <-p.Exited():
 	case <-time.After(patient):
-		s.kill()
-		s.t.Fatalf("the server goes on:\n%s", s.out)
+		s.t.Fatalf("the server goes on:\n%s", p.Report())
 	}
-	s.cmd = nil
+	s.proc = nil
 	log, _ := os.ReadFile(filepath.Join(s.dir, "gantry.log"))
-	return s.out.String() + string(log)
+	return p.Output() + string(log)
 }
 
 // A disk that fills up ends the server with the reason. With room again it starts, and all that was acknowledged is there.
@@ -103,10 +100,10 @@ func TestDamagedDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.proc.End(patient); err != nil {
 		t.Fatal(err)
 	}
-	s.ended()
+	s.proc = nil
 	db := filepath.Join(s.dir, "etcd", "member", "snap", "db")
 	sound, err := os.ReadFile(db)
 	if err != nil {

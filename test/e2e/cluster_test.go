@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,19 +10,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gantry-project/gantry/test/ports"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 // ready is what `gantry up` prints when the node is Ready.
 const ready = "node ready"
-
-var clusters atomic.Int32
 
 // cluster is one Gantry that a test started.
 type cluster struct {
@@ -33,33 +28,8 @@ type cluster struct {
 	args   []string
 	config string
 
-	cmd    *exec.Cmd
-	output *tail
-	exited chan error
-}
-
-// tail keeps what a process printed and wakes those who wait for a text.
-type tail struct {
-	mu   sync.Mutex
-	buf  bytes.Buffer
-	more chan struct{}
-}
-
-func newTail() *tail { return &tail{more: make(chan struct{})} }
-
-func (w *tail) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, err := w.buf.Write(p)
-	close(w.more)
-	w.more = make(chan struct{})
-	return n, err
-}
-
-func (w *tail) text() (string, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String(), w.more
+	net  *ports.Network
+	proc *process.Process // the last `gantry up`; nil before
 }
 
 // binaries returns the folder of built programs, or skips.
@@ -104,11 +74,13 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := int(clusters.Add(1)) + os.Getpid()%200
 	c := &cluster{t: t, bin: bin, dir: dir, config: filepath.Join(dir, "kubeconfig")}
+	if c.net, err = ports.TakeNetwork("gt"); err != nil {
+		t.Fatal(err)
+	}
 	c.args = append([]string{"up", "--data-dir", dir, "--node-name", "node-1",
 		"--secure-port", fmt.Sprint(freePort(t)), "--kubelet-port", fmt.Sprint(freePort(t)),
-		"--bridge", fmt.Sprintf("gt%d", n), "--pod-cidr", fmt.Sprintf("10.%d.0.0/16", 130+n%100),
+		"--bridge", c.net.Bridge, "--pod-cidr", c.net.PodCIDR,
 		"--node-ip", "127.0.0.1", "-v=2"}, flags...)
 	t.Cleanup(c.remove)
 	return c
@@ -118,90 +90,47 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 func (c *cluster) start() {
 	c.t.Helper()
 	c.launch()
-	c.waitOutput(ready, 60*time.Second)
+	c.waitOutput(ready, 2*time.Minute)
 }
 
 // launch runs `gantry up` without waiting.
 func (c *cluster) launch() {
 	c.t.Helper()
-	cmd := exec.Command(filepath.Join(c.bin, "gantry"), c.args...)
-	out := newTail()
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
+	p, err := process.Start(exec.Command(filepath.Join(c.bin, "gantry"), c.args...), filepath.Join(c.dir, "gantry.log"))
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	exited := make(chan error, 1)
-	c.cmd, c.output, c.exited = cmd, out, exited
-	go func() { exited <- cmd.Wait(); close(exited) }()
+	c.proc = p
 }
 
 func (c *cluster) waitOutput(text string, within time.Duration) {
 	c.t.Helper()
-	deadline := time.After(within)
-	for {
-		have, more := c.output.text()
-		if strings.Contains(have, text) {
-			return
-		}
-		select {
-		case <-more:
-		case err := <-c.exited:
-			have, _ = c.output.text()
-			c.t.Fatalf("gantry ended (%v) before it printed %q:\n%s%s", err, text, have, c.log())
-		case <-deadline:
-			c.t.Fatalf("gantry did not print %q within %s:\n%s%s", text, within, have, c.log())
-		}
+	ctx, cancel := context.WithTimeout(c.t.Context(), within)
+	defer cancel()
+	if err := c.proc.Says(ctx, text); err != nil {
+		c.t.Fatal(err)
 	}
-}
-
-// log is the end of Gantry's own log.
-func (c *cluster) log() string {
-	raw, err := os.ReadFile(filepath.Join(c.dir, "gantry.log"))
-	if err != nil {
-		return ""
-	}
-	if len(raw) > 6000 {
-		raw = raw[len(raw)-6000:]
-	}
-	return "\n--- gantry.log\n" + string(raw)
 }
 
 // kill ends Gantry with SIGKILL and waits for it.
 func (c *cluster) kill() {
 	c.t.Helper()
-	if err := c.cmd.Process.Kill(); err != nil {
-		c.t.Fatal(err)
-	}
-	for range c.exited {
-	} // killed: how it ended is known
+	c.proc.Kill()
 }
 
 // stop ends Gantry with SIGTERM and returns how it ended.
 func (c *cluster) stop() error {
 	c.t.Helper()
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		c.t.Fatal(err)
-	}
-	select {
-	case err := <-c.exited:
-		return err
-	case <-time.After(60 * time.Second):
-		have, _ := c.output.text()
-		c.t.Fatalf("gantry did not stop within a minute:\n%s%s", have, c.log())
-		return nil
-	}
+	return c.proc.End(2 * time.Minute)
 }
 
 // remove stops what runs, removes everything of the instance and checks that nothing is left.
 func (c *cluster) remove() {
-	if c.cmd != nil {
-		_ = c.cmd.Process.Kill()
-		for range c.exited {
+	if c.proc != nil {
+		if c.t.Failed() {
+			c.t.Log(c.proc.Report())
 		}
-	}
-	if c.t.Failed() && c.output != nil {
-		have, _ := c.output.text()
-		c.t.Logf("--- gantry\n%s%s", have, c.log())
+		c.proc.Kill()
 	}
 	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "clean", "--data-dir", c.dir, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr")).CombinedOutput()
 	if err != nil {
@@ -213,6 +142,7 @@ func (c *cluster) remove() {
 	if err := os.RemoveAll(c.dir); err != nil {
 		c.t.Errorf("data directory: %v", err)
 	}
+	c.net.Release()
 }
 
 func (c *cluster) flag(name string) string {
@@ -315,6 +245,11 @@ func (c *cluster) eventually(within time.Duration, what string, ok func() (strin
 		}
 		if time.Now().After(deadline) {
 			c.t.Fatalf("%s: not within %s; last seen:\n%s", what, within, state)
+		}
+		if c.proc != nil {
+			if err := c.proc.Failed(); err != nil {
+				c.t.Fatalf("%s: %v", what, err)
+			}
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -12,6 +12,7 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 const namesYAML = `
@@ -117,10 +118,10 @@ func (c *cluster) resolves(proxy bool) {
 		{"own", "ping -c 1 -w 1 kube-dns 2>&1 | head -n 1", "PING kube-dns (10.93.0.10)"},
 		{"onhost", "cat /etc/resolv.conf", "nameserver 10.93.0.10\n"},
 	} {
-		c.eventually(20*time.Second, q.pod+": "+q.script, func() (string, bool) { out := c.in(q.pod, q.script); return out, strings.Contains(out, q.want) })
+		c.eventually(time.Minute, q.pod+": "+q.script, func() (string, bool) { out := c.in(q.pod, q.script); return out, strings.Contains(out, q.want) })
 	}
 	if proxy { // the node itself asks by the Service's rules
-		c.eventually(20*time.Second, "a Pod on the host's network resolves", func() (string, bool) {
+		c.eventually(time.Minute, "a Pod on the host's network resolves", func() (string, bool) {
 			out := c.in("onhost", "nslookup kubernetes.default.svc.cluster.local")
 			return out, strings.Contains(out, "Address: 10.93.0.1\n")
 		})
@@ -141,7 +142,7 @@ func (c *cluster) appears() {
 	for _, step := range []struct{ args, want string }{{"create service clusterip late --tcp=80", "there"}, {"delete service late", "gone"}} {
 		c.kubectl(strings.Fields(step.args)...)
 		began := time.Now()
-		c.eventually(5*time.Second, step.args, func() (string, bool) { out := c.in("client", ask); return out, strings.Contains(out, step.want) })
+		c.eventually(time.Minute, step.args, func() (string, bool) { out := c.in("client", ask); return out, strings.Contains(out, step.want) })
 		c.t.Logf("%s: seen after %s, with the start of a process in the Pod", step.args, time.Since(began))
 	}
 }
@@ -302,24 +303,18 @@ func TestDNSAlone(t *testing.T) {
 	gateway := strings.Replace(c.flag("--pod-cidr"), ".0.0/16", ".0.1", 1)
 	cmd := exec.Command(filepath.Join(c.bin, "gantry"), "dns", "--kubeconfig", c.config, "--cluster-dns", "10.95.0.10", "--link", bridge, "--bind-address", gateway,
 		"--hostname-override", "node-1", "--upstream", "none", "--metrics-bind-address", "")
-	said := newTail()
-	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
+	p, err := process.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	c.eventually(20*time.Second, "the Pod resolves", func() (string, bool) { out := ask(); return out, strings.Contains(out, "Address: 10.95.0.1\n") })
-	c.eventually(10*time.Second, "it is published", func() (string, bool) {
+	defer p.Kill()
+	c.eventually(time.Minute, "the Pod resolves", func() (string, bool) { out := ask(); return out, strings.Contains(out, "Address: 10.95.0.1\n") })
+	c.eventually(time.Minute, "it is published", func() (string, bool) {
 		out, _ := c.try("", "-n", "kube-system", "get", "service/kube-dns", "endpointslice/kube-dns-node-1", "-o", "jsonpath={.items[*].spec.clusterIP} {.items[*].endpoints[0].addresses[0]} {.items[*].metadata.ownerReferences[0].kind}")
 		return out, out == "10.95.0.10 "+gateway+" Node"
 	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		text, _ := said.text()
-		t.Errorf("gantry dns ended with %v:\n%s", err, text)
+	if err := p.End(time.Minute); err != nil {
+		t.Error(p.Explain(fmt.Errorf("gantry dns: %w", err)))
 	}
 	if out, err := exec.Command("ip", "addr", "show", bridge).CombinedOutput(); err != nil || strings.Contains(string(out), "10.95.0.10") {
 		t.Errorf("the address stays on the link: %v\n%s", err, out)

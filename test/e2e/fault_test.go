@@ -135,12 +135,12 @@ spec:
 func deletedWhileCrashing(c *cluster) {
 	c.apply(podYAML("crash", "exit 1"))
 	c.eventually(time.Minute, "CrashLoopBackOff", func() (string, bool) {
-		out := c.kubectl("get", "pod", "crash")
-		return out, strings.Contains(out, "CrashLoopBackOff")
+		out := c.kubectl("get", "pod", "crash", "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].state.waiting.reason}")
+		return out, out == "2 CrashLoopBackOff" // for 20 s
 	})
 	begin := time.Now()
 	c.kubectl("delete", "pod", "crash", "--timeout=30s")
-	if took := time.Since(begin); took > 8*time.Second {
+	if took := time.Since(begin); took > 15*time.Second {
 		c.t.Errorf("took %s: the back-off was waited for", took)
 	}
 }
@@ -237,7 +237,7 @@ func pidsOf(containerID string) []int {
 
 func (c *cluster) containerdPID() int {
 	c.t.Helper()
-	have, _ := c.output.text()
+	have := c.proc.Output()
 	all := regexp.MustCompile(`containerd (?:started|adopted|restarted) \(pid (\d+)`).FindAllStringSubmatch(have, -1)
 	if len(all) == 0 {
 		c.t.Fatalf("gantry does not say which containerd it runs:\n%s", have)

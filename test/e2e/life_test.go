@@ -15,6 +15,7 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 // importImages builds the named standard images and brings them into the cluster's containerd.
@@ -71,7 +72,7 @@ func TestExamples(t *testing.T) {
 
 func exampleAffinity(c *cluster) {
 	c.kubectl("create", "namespace", "prod")
-	c.eventually(10*time.Second, "service account of namespace prod", func() (string, bool) {
+	c.eventually(time.Minute, "service account of namespace prod", func() (string, bool) {
 		out, err := c.try("", "-n", "prod", "get", "serviceaccount", "default")
 		return out, err == nil
 	})
@@ -245,7 +246,7 @@ func exampleStreams(c *cluster) {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
-	c.eventually(20*time.Second, "page through port-forward", func() (string, bool) {
+	c.eventually(time.Minute, "page through port-forward", func() (string, bool) {
 		out, err := get(fmt.Sprintf("http://127.0.0.1:%d/hostname", port))
 		return fmt.Sprint(out, err), err == nil && strings.TrimSpace(out) == "shell"
 	})
@@ -262,20 +263,19 @@ func exampleStreams(c *cluster) {
 // attach speaks to a container's standard input until it hears the answer: a runtime may drop what is said in the moment of attaching.
 func (c *cluster) attach(pod string) {
 	c.t.Helper()
-	out := newTail()
 	cmd := exec.Command("kubectl", "--kubeconfig", c.config, "attach", "-i", pod)
-	cmd.Stdout, cmd.Stderr = out, out
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	p, err := process.Start(cmd)
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	c.eventually(20*time.Second, "the attached container answers", func() (string, bool) {
+	defer p.Kill()
+	c.eventually(time.Minute, "the attached container answers", func() (string, bool) {
 		fmt.Fprintln(in, "hello")
-		heard, _ := out.text()
+		heard := p.Output()
 		return heard, strings.Contains(heard, "got hello")
 	})
 }
@@ -373,7 +373,7 @@ func exampleCrash(c *cluster) {
 
 func exampleNamespace(c *cluster) {
 	c.kubectl("create", "namespace", "short")
-	c.eventually(10*time.Second, "service account", func() (string, bool) {
+	c.eventually(time.Minute, "service account", func() (string, bool) {
 		out, err := c.try("", "-n", "short", "get", "serviceaccount", "default")
 		return out, err == nil
 	})

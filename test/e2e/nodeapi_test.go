@@ -41,7 +41,7 @@ func TestNodeAPI(t *testing.T) {
 	c.apply(chatty)
 	c.waitFor("pod/chatty", "condition=Ready", time.Minute)
 	t.Run("pages", func(t *testing.T) {
-		c.as(t).eventually(20*time.Second, "numbers of the Pod", func() (string, bool) {
+		c.as(t).eventually(time.Minute, "numbers of the Pod", func() (string, bool) {
 			pages := raw("metrics/resource") + raw("metrics/cadvisor") + raw("metrics/probes") + raw("metrics") + raw("stats/summary")
 			for _, want := range []string{
 				`container_memory_working_set_bytes{container="app",namespace="default",pod="chatty"}`, `container_spec_cpu_quota{container="app"`,
@@ -74,7 +74,7 @@ func TestNodeAPI(t *testing.T) {
 		if err != nil || len(files) < 2 || len(files) > 3 {
 			t.Errorf("%v, %v: not rotated, or more kept than allowed", files, err)
 		}
-		c.eventually(30*time.Second, "the container runs again", func() (string, bool) {
+		c.eventually(time.Minute, "the container runs again", func() (string, bool) {
 			n := c.field("pod/chatty", "{.status.containerStatuses[0].restartCount}")
 			return n, n == "1"
 		})

@@ -2,45 +2,36 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gantry-project/gantry/test/process"
 )
 
-// process is one role that runs alone.
-type process struct {
-	cmd    *exec.Cmd
-	output *tail
-	exited chan struct{} // closed at its end
-}
-
-func (c *cluster) role(args ...string) *process {
+// role runs one role of Gantry alone until the test ends.
+func (c *cluster) role(args ...string) *process.Process {
 	c.t.Helper()
-	p := &process{cmd: exec.Command(filepath.Join(c.bin, "gantry"), args...), output: newTail(), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	if err := p.cmd.Start(); err != nil {
+	p, err := process.Start(exec.Command(filepath.Join(c.bin, "gantry"), args...))
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	go func() { _ = p.cmd.Wait(); close(p.exited) }()
 	c.t.Cleanup(func() {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-p.exited:
-		case <-time.After(20 * time.Second):
-			_ = p.cmd.Process.Kill()
-			<-p.exited
-			c.t.Errorf("gantry %s did not stop on SIGTERM", args[0])
-		}
 		if c.t.Failed() {
-			text, _ := p.output.text()
-			if len(text) > 5000 {
-				text = text[len(text)-5000:]
+			c.t.Log(p.Report())
+		}
+		err := p.Failed()
+		if err == nil {
+			if err = p.End(time.Minute); errors.As(err, new(*exec.ExitError)) {
+				err = nil // it ended
 			}
-			c.t.Logf("--- gantry %s\n%s", args[0], text)
+		}
+		if err != nil && !c.t.Failed() {
+			c.t.Errorf("gantry %s: %v", args[0], err)
 		}
 	})
 	return p
@@ -53,8 +44,8 @@ func TestRolesAlone(t *testing.T) {
 	port, kubeletPort := c.flag("--secure-port"), c.flag("--kubelet-port")
 	server := filepath.Join(c.dir, "server")
 	c.config = filepath.Join(server, "kubeconfig")
-	c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name", "node-1")
-	c.eventually(30*time.Second, "the API server answers", func() (string, bool) {
+	c.proc = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name", "node-1")
+	c.eventually(time.Minute, "the API server answers", func() (string, bool) {
 		out, err := c.try("", "get", "--raw", "/readyz")
 		return out, err == nil && out == "ok"
 	})
@@ -64,19 +55,16 @@ func TestRolesAlone(t *testing.T) {
 	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.dir, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", kubeletPort, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr"),
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
-	c.eventually(30*time.Second, "the node registers", func() (string, bool) {
-		select {
-		case <-node.exited:
-			text, _ := node.output.text()
-			t.Fatalf("the kubelet ended:\n%s", text)
-		default:
+	c.eventually(time.Minute, "the node registers", func() (string, bool) {
+		if err := node.Failed(); err != nil {
+			t.Fatalf("the kubelet: %v", err)
 		}
 		out, err := c.try("", "get", "node", "node-1")
 		return out, err == nil
 	})
 	c.waitFor("node/node-1", "condition=Ready", time.Minute)
 	c.importImages("docker.io/library/busybox:1.28")
-	c.eventually(20*time.Second, "service account", func() (string, bool) {
+	c.eventually(time.Minute, "service account", func() (string, bool) {
 		out, err := c.try("", "get", "serviceaccount", "default")
 		return out, err == nil
 	})
@@ -86,7 +74,7 @@ func TestRolesAlone(t *testing.T) {
 		t.Errorf("logs through the API server: %q", out)
 	}
 	pod := strings.TrimPrefix(strings.TrimSpace(c.kubectl("get", "pods", "-l", "app=web", "-o", "name")), "pod/")
-	c.eventually(10*time.Second, "facts of all roles in the journal", func() (string, bool) {
+	c.eventually(time.Minute, "facts of all roles in the journal", func() (string, bool) {
 		trace := c.gantry("trace", "pod/"+pod)
 		for _, want := range []string{"controllers", "bound to node-1", "CRI StartContainer", "Ready=True"} {
 			if !strings.Contains(trace, want) {
@@ -95,10 +83,7 @@ func TestRolesAlone(t *testing.T) {
 		}
 		return trace, true
 	})
-	if err := node.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-node.exited
+	node.Kill()
 	c.kubectl("delete", "deployment", "web")
 	if raw, _ := exec.Command("pgrep", "-f", "containerd --config /run/gantry").Output(); len(bytes.TrimSpace(raw)) == 0 {
 		t.Error("containerd did not outlive its kubelet")

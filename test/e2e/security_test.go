@@ -34,7 +34,7 @@ func TestSecurity(t *testing.T) {
 	t.Run("contexts", func(t *testing.T) { c.as(t).all(contexts(c)) })
 	t.Run("user namespaces", func(t *testing.T) {
 		own := c.as(t)
-		defer func() { c.cmd, c.output, c.exited = own.cmd, own.output, own.exited }() // it is started anew
+		defer func() { c.proc = own.proc }() // it is started anew
 		userNamespaces(own)
 	})
 }

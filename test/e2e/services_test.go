@@ -60,7 +60,7 @@ func TestServices(t *testing.T) {
 	}
 
 	both := map[string]bool{}
-	c.eventually(30*time.Second, "a Pod reaches both Pods by the cluster IP", func() (string, bool) {
+	c.eventually(time.Minute, "a Pod reaches both Pods by the cluster IP", func() (string, bool) {
 		out, err := inside()
 		if err == nil && out != "" {
 			both[out] = true
@@ -68,7 +68,7 @@ func TestServices(t *testing.T) {
 		return out, len(both) == 2
 	})
 	for _, at := range []string{ip, "127.0.0.1:" + c.field("service/web", "{.spec.ports[0].nodePort}")} {
-		c.eventually(30*time.Second, "the host reaches a Pod by "+at, func() (string, bool) {
+		c.eventually(time.Minute, "the host reaches a Pod by "+at, func() (string, bool) {
 			out, err := fetch(at)
 			return fmt.Sprint(out, err), both[out]
 		})
@@ -77,7 +77,7 @@ func TestServices(t *testing.T) {
 	t.Run("affinity", func(t *testing.T) {
 		c := c.as(t)
 		c.kubectl("patch", "service", "web", "-p", `{"spec":{"sessionAffinity":"ClientIP"}}`)
-		c.eventually(20*time.Second, "the rules have the clients' sets", func() (string, bool) {
+		c.eventually(time.Minute, "the rules have the clients' sets", func() (string, bool) {
 			out := rulesOf(ip)
 			return out, strings.Contains(out, "@affinity-")
 		})
@@ -98,7 +98,7 @@ func TestServices(t *testing.T) {
 func (c *cluster) inCluster() {
 	c.t.Helper()
 	const ask = `printf 'GET /version HTTP/1.0\r\n\r\n' | nc -w 3 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT`
-	c.eventually(30*time.Second, "the API server answers at the kubernetes Service", func() (string, bool) {
+	c.eventually(time.Minute, "the API server answers at the kubernetes Service", func() (string, bool) {
 		out, err := c.try("", "exec", "client", "--", "sh", "-c", ask)
 		return fmt.Sprint(out, err), strings.Contains(out, "Client sent an HTTP request to an HTTPS server")
 	})
@@ -109,10 +109,10 @@ func (c *cluster) leaves(ip string) {
 	c.t.Helper()
 	pod := strings.Fields(c.field("pods", "{.items[?(@.metadata.labels.app=='web')].metadata.name}"))[0]
 	address := c.field("pod/"+pod, "{.status.podIP}")
-	c.eventually(10*time.Second, "the rules lead to "+address, func() (string, bool) { out := rulesOf(ip); return out, strings.Contains(out, address+":8080") })
+	c.eventually(time.Minute, "the rules lead to "+address, func() (string, bool) { out := rulesOf(ip); return out, strings.Contains(out, address+":8080") })
 	c.kubectl("delete", "pod", pod, "--wait=false")
 	began := time.Now()
-	c.eventually(3*time.Second, "the rules no longer lead to "+address, func() (string, bool) {
+	c.eventually(time.Minute, "the rules no longer lead to "+address, func() (string, bool) {
 		out := rulesOf(ip)
 		return out, !strings.Contains(out, "dnat to "+address+":8080")
 	})

@@ -116,7 +116,7 @@ spec:
 	c.line("w-init", "0/2 Init:0/2 0")
 	c.kubectl("exec", "w-init", "-c", "a", "--", "touch", "/tmp/go")
 	c.line("w-init", "0/2 Init:1/2 0")
-	c.eventually(20*time.Second, "the second init container does what it is told", func() (string, bool) {
+	c.eventually(time.Minute, "the second init container does what it is told", func() (string, bool) {
 		out, err := c.try("", "exec", "w-init", "-c", "b", "--", "touch", "/tmp/go") // it may only just have been created
 		return out, err == nil
 	})
@@ -144,11 +144,11 @@ spec:
   - {name: init-mydb, image: "busybox:1.28", command: [sh, -c, "echo mydb"]}
 `)
 	c.line("myapp", "0/1 Init:0/2 0")
-	c.eventually(20*time.Second, "log of the first init container", func() (string, bool) {
+	c.eventually(time.Minute, "log of the first init container", func() (string, bool) {
 		out, _ := c.try("", "logs", "myapp", "-c", "init-myservice")
 		return out, strings.HasPrefix(out, "waiting for myservice\n")
 	})
-	c.eventually(20*time.Second, "describe", func() (string, bool) {
+	c.eventually(time.Minute, "describe", func() (string, bool) {
 		out := c.kubectl("describe", "pod", "myapp")
 		return out, regexp.MustCompile(`(?s)Status: +Pending\n.*Init Containers:\n  init-myservice:\n.*State: +Running\n.*Ready: +False\n.*  init-mydb:\n.*State: +Waiting\n +Reason: +PodInitializing\n.*` +
 			`Containers:\n  myapp-container:\n.*State: +Waiting\n +Reason: +PodInitializing\n +Ready: +False\n.*Conditions:\n.*Initialized +False.*Ready +False.*` +
@@ -199,7 +199,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybo
 		return out, regexp.MustCompile(`(?s)State: +Waiting\n +Reason: +CrashLoopBackOff\n.*Last State: +Terminated\n +Reason: +Error\n +Exit Code: +3\n.*Restart Count: +[1-9].*Limits:\n +memory: +32Mi.*BackOff.*Back-off restarting failed container app in pod c-app_default`).MatchString(out)
 	})
 	c.kubectl("debug", "c-app", "--image=busybox:1.28", "--profile=general", "-c", "look", "--", "sleep", "3600")
-	c.eventually(30*time.Second, "a container to look from", func() (string, bool) {
+	c.eventually(time.Minute, "a container to look from", func() (string, bool) {
 		out := c.field("pod/c-app", `{.status.ephemeralContainerStatuses[0].state.running.startedAt}`)
 		return out, out != ""
 	})
@@ -226,7 +226,7 @@ spec: {terminationGracePeriodSeconds: 1, shareProcessNamespace: true, containers
 `)
 	c.waitFor("pod/shy", "condition=Ready", time.Minute)
 	c.kubectl("debug", "shy", "--image=busybox:1.28", "--target=app", "--profile=general", "-c", "look", "--", "sleep", "86397")
-	c.eventually(30*time.Second, "processes of the others", func() (string, bool) {
+	c.eventually(time.Minute, "processes of the others", func() (string, bool) {
 		out, _ := c.try("", "exec", "shy", "-c", "look", "--", "ps")
 		return out, strings.Contains(out, "sleep 86399") && strings.Contains(out, "sleep 86398") && strings.Contains(out, "sleep 86397")
 	})

@@ -35,7 +35,7 @@ func TestWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.importUnder("registry.k8s.io/e2e-test-images/agnhost:2.63", "ghcr.io/acme/app:1.4.2", "my-org/api:1.4.2")
-	c.eventually(20*time.Second, "service account", func() (string, bool) {
+	c.eventually(time.Minute, "service account", func() (string, bool) {
 		out, err := c.try("", "get", "serviceaccount", "default")
 		return out, err == nil
 	})
@@ -83,11 +83,11 @@ func nginx(c *cluster) {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
-	c.eventually(20*time.Second, "page through port-forward", func() (string, bool) {
+	c.eventually(time.Minute, "page through port-forward", func() (string, bool) {
 		out, err := get(fmt.Sprintf("http://127.0.0.1:%d/", port))
 		return fmt.Sprint(out, err), err == nil && out == "<h1>Hello from a ConfigMap</h1>"
 	})
-	c.eventually(10*time.Second, "access log", func() (string, bool) {
+	c.eventually(time.Minute, "access log", func() (string, bool) {
 		out := c.kubectl("logs", "site")
 		return out, strings.Contains(out, `"GET / HTTP/1.1" 200`)
 	})
@@ -135,7 +135,7 @@ func rollingStop(c *cluster) {
 		out := c.kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=go", "-o", `jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}`)
 		return strings.Fields(out)
 	}
-	c.eventually(30*time.Second, "two endpoints", func() (string, bool) { l := addresses(); return fmt.Sprint(l), len(l) == 2 })
+	c.eventually(time.Minute, "two endpoints", func() (string, bool) { l := addresses(); return fmt.Sprint(l), len(l) == 2 })
 	go func() {
 		defer close(done)
 		client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -204,7 +204,7 @@ func staticEtcd(c *cluster, dir string) {
 		out, err := c.try("", "-n", "kube-system", "get", "pod", "etcd-cp-1", "-o", "jsonpath={.status.phase} {.spec.priority} {.spec.hostNetwork}")
 		return out, err == nil && out == "Running 2000001000 true"
 	})
-	c.eventually(30*time.Second, "etcd answers", func() (string, bool) {
+	c.eventually(time.Minute, "etcd answers", func() (string, bool) {
 		out, err := get(fmt.Sprintf("http://127.0.0.1:%d/health", client))
 		return fmt.Sprint(out, err), err == nil && strings.Contains(out, "true")
 	})
@@ -233,7 +233,7 @@ func staticEtcd(c *cluster, dir string) {
 func sidecarDeployment(c *cluster) {
 	c.apply(exampleE23)
 	c.kubectl("rollout", "status", "deployment/myapp", "--timeout=60s")
-	c.eventually(30*time.Second, "the sidecar ships logs", func() (string, bool) {
+	c.eventually(time.Minute, "the sidecar ships logs", func() (string, bool) {
 		out, _ := c.try("", "logs", "deploy/myapp", "-c", "logshipper")
 		return out, strings.Contains(out, "logging\n")
 	})

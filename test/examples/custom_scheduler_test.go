@@ -125,7 +125,7 @@ func TestCustomScheduler(t *testing.T) {
 	await := func(name, what string, ok func(*v1.Pod) bool) {
 		t.Helper()
 		var p *v1.Pod
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			var err error
 			if p, err = client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}); err == nil && ok(p) {
 				return

@@ -35,11 +35,14 @@ func up(t *testing.T) *instance.Instance {
 	} else if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1", Bridge: "gx81", PodCIDR: "10.168.0.0/16"})
+	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(i.Report())
+		}
 		if err := i.Remove(); err != nil {
 			t.Error(err)
 		}
@@ -54,7 +57,7 @@ func up(t *testing.T) *instance.Instance {
 	if err := i.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := i.WaitAPI(ctx); err != nil {
 		t.Fatal(err)
@@ -99,7 +102,7 @@ func editor(t *testing.T) string {
 func play(t *testing.T, i *instance.Instance, c command) {
 	t.Helper()
 	want := regexp.MustCompile(c.want)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 		stdout, stderr, code := i.Kubectl(ctx, split(c.args)...)
@@ -107,6 +110,9 @@ func play(t *testing.T, i *instance.Instance, c command) {
 		right := want.MatchString(stdout+stderr) && code == c.code
 		if right {
 			return
+		}
+		if err := i.Ended(); err != nil {
+			t.Fatalf("kubectl %s: %v", c.args, err)
 		}
 		if !c.retry || time.Now().After(deadline) {
 			t.Errorf("kubectl %s: exit code %d, want %d and %s\n%s%s", c.args, code, c.code, c.want, stdout, stderr)
@@ -160,7 +166,7 @@ func forward(t *testing.T, i *instance.Instance) {
 		stop()
 		_ = cmd.Wait() // killed by us
 	}()
-	wait, cancel := context.WithTimeout(ctx, 20*time.Second)
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	err = instance.Poll(wait, 100*time.Millisecond, func() error {
 		res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/hostname", port))

@@ -197,7 +197,7 @@ func startReal(bin string) (*place, error) {
 		return nil, err
 	}
 	i, err := instance.New(instance.Options{
-		Binary: bin, BinDir: binaries.Beside(), NodeIP: "127.0.0.1", Split: true, Bridge: "gx1life", PodCIDR: "10.61.0.0/16", Config: config,
+		Binary: bin, BinDir: binaries.Beside(), NodeIP: "127.0.0.1", Split: true, Config: config,
 	})
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func startReal(bin string) (*place, error) {
 	if err := images.Archive(archive, images.Only(images.Standard(), busybox, agnhost)); err != nil {
 		return nil, err
 	}
-	if err := instance.Poll(ctx, 100*time.Millisecond, func() error { return i.Import(ctx, archive) }); err != nil {
+	if err := i.Await(ctx, 100*time.Millisecond, func(ctx context.Context) error { return i.Import(ctx, archive) }); err != nil {
 		return nil, err
 	}
 	hands, err := cri.Dial(ctx, cri.Options{Endpoint: "unix://" + filepath.Join(i.Traces()[1], "containerd.sock")})

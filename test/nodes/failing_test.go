@@ -98,7 +98,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 		t.Errorf("it was restarted %s times", got)
 	}
 	a.must("", "exec", "web-b", "--", "mv", "/w/away", "/w/index.html")
-	b.lab.eventually(30*time.Second, "traffic comes back to web-b", func() (string, bool) { return "", ruled(a) && ruled(b) })
+	b.lab.eventually(time.Minute, "traffic comes back to web-b", func() (string, bool) { return "", ruled(a) && ruled(b) })
 }
 
 func ready(p *v1.Pod) bool {

@@ -87,7 +87,7 @@ func sixServices(t *testing.T, all []*machine) {
 	}
 	for _, m := range all {
 		seen := map[string]bool{}
-		m.lab.eventually(30*time.Second, "a Pod of "+m.name+" reaches all endpoints by the IPv6 cluster IP", func() (string, bool) {
+		m.lab.eventually(time.Minute, "a Pod of "+m.name+" reaches all endpoints by the IPv6 cluster IP", func() (string, bool) {
 			got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
 			if err == nil {
 				seen[got] = true
@@ -118,7 +118,7 @@ func sixNames(t *testing.T, all []*machine) {
 			name, want string
 			kind       uint16
 		}{{name, ips[0], dns.TypeA}, {name, ips[1], dns.TypeAAAA}, {back, name, dns.TypePTR}} {
-			m.lab.eventually(30*time.Second, fmt.Sprintf("a Pod of %s asks for %s of %s", m.name, dns.TypeToString[q.kind], q.name), func() (got string, ok bool) {
+			m.lab.eventually(time.Minute, fmt.Sprintf("a Pod of %s asks for %s of %s", m.name, dns.TypeToString[q.kind], q.name), func() (got string, ok bool) {
 				err := m.inside("web-"+m.name, func() (err error) { got, err = resolve(server, q.name, q.kind); return err })
 				return fmt.Sprint(got, err), err == nil && got == q.want
 			})
@@ -135,7 +135,7 @@ func TestIPv6Alone(t *testing.T) {
 	a.up("--node-ip", a.ip6, "--bind-address", a.ip6, "--cluster-cidr", ranges[1], "--service-cluster-ip-range", strings.Split(serviceRanges, ",")[1])
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "nodes", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
-		return out + a.all[0].out.String(), out == "True"
+		return out + a.all[0].Output(), out == "True"
 	})
 	all := []*machine{a}
 	l.webs(all, service)

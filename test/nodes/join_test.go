@@ -82,7 +82,7 @@ func (l *lab) cluster3(all []*machine, flags ...string) {
 	a.up(flags...)
 	l.eventually(time.Minute, "the API server answers", func() (string, bool) {
 		out, err := a.kubectl("", "get", "--raw", "/readyz")
-		return out + a.all[0].out.String(), err == nil
+		return out + a.all[0].Output(), err == nil
 	})
 	a.must(bootstrap, "apply", "-f", "-")
 	for i, m := range all[1:] {

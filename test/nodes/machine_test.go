@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 // image is what Pods run.
@@ -54,32 +53,7 @@ type machine struct {
 	ip6  string
 	dir  string
 	ns   ns.NetNS
-	all  []*process
-}
-
-// process is a program that runs on a node.
-type process struct {
-	cmd  *exec.Cmd
-	out  *tail
-	done chan struct{}
-}
-
-// tail keeps what a process printed.
-type tail struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *tail) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *tail) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
+	all  []*process.Process
 }
 
 func newLab(t *testing.T) *lab {
@@ -156,26 +130,19 @@ func (m *machine) in(args ...string) *exec.Cmd {
 }
 
 // run starts a role of Gantry on the node.
-func (m *machine) run(args ...string) *process {
+func (m *machine) run(args ...string) *process.Process {
 	m.lab.t.Helper()
-	p := &process{cmd: m.in(args...), out: &tail{}, done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
-	if err := p.cmd.Start(); err != nil {
+	p, err := process.Start(m.in(args...), filepath.Join(m.dir, "gantry.log"))
+	if err != nil {
 		m.lab.t.Fatal(err)
 	}
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
 	m.all = append(m.all, p)
 	return p
 }
 
-func (p *process) end(s syscall.Signal) {
-	_ = p.cmd.Process.Signal(s)
-	select {
-	case <-p.done:
-	case <-time.After(30 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
+// end asks a process to end, and kills it when it does not.
+func end(p *process.Process) {
+	_ = p.End(time.Minute) // how it ended stands in its report
 }
 
 // addresses are the node's, in the families of the cluster.
@@ -196,11 +163,10 @@ func (m *machine) up(flags ...string) {
 func (m *machine) remove() {
 	t := m.lab.t
 	for i := len(m.all) - 1; i >= 0; i-- {
-		m.all[i].end(syscall.SIGTERM)
 		if t.Failed() {
-			text := m.all[i].out.String()
-			t.Logf("--- %s: %v\n%s", m.name, m.all[i].cmd.Args[3:5], text[max(0, len(text)-4000):])
+			t.Logf("--- %s\n%s", m.name, m.all[i].Report())
 		}
+		end(m.all[i])
 	}
 	if out, err := m.in("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip", m.ip).CombinedOutput(); err != nil {
 		t.Errorf("gantry clean on %s: %v\n%s", m.name, err, out)
@@ -266,6 +232,13 @@ func (l *lab) eventually(within time.Duration, what string, f func() (string, bo
 		}
 		if time.Now().After(deadline) {
 			l.t.Fatalf("not within %s: %s\nlast: %s", within, what, last)
+		}
+		for _, m := range l.nodes {
+			for _, p := range m.all {
+				if err := p.Failed(); err != nil {
+					l.t.Fatalf("%s: %s: %v", what, m.name, err)
+				}
+			}
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -73,7 +72,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("a node cut off and back", func(t *testing.T) { cutOff(t, all, ips) })
 	t.Run("large answers", func(t *testing.T) { large(t, all, ips) })
 	t.Run("a node goes", func(t *testing.T) {
-		c.all[0].end(syscall.SIGKILL)
+		c.all[0].Kill()
 		a.must("", "delete", "node", "c")
 		l.eventually(patience, "no way to c on a", func() (string, bool) {
 			out := a.sh("ip route show proto 0x47; ip -o link show type vxlan")
@@ -146,7 +145,7 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 
 // kubeletEnds: a node whose kubelet has been stopped keeps its Pods, and they find names by another node's server, as their own has said that it is away.
 func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
-	b.all[0].end(syscall.SIGTERM)
+	end(b.all[0])
 	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil || !strings.Contains(out, "NotFound") {
 		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
 	}
@@ -166,7 +165,7 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 // proxyEnds: Services work on while their proxy is away, until somebody has its rules taken away, as often as he likes.
 func proxyEnds(t *testing.T, a, b *machine) {
 	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
-	b.all[1].end(syscall.SIGTERM)
+	end(b.all[1])
 	b.lab.eventually(patience, "the Service answers without a proxy", func() (string, bool) {
 		got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), 2*time.Second)
 		return fmt.Sprint(got, err), strings.HasPrefix(got, "web-")
@@ -189,7 +188,7 @@ func everywhere(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	t.Helper()
 	for _, from := range all {
 		for _, to := range all {
-			from.lab.eventually(30*time.Second, "web-"+from.name+" reaches web-"+to.name, func() (string, bool) {
+			from.lab.eventually(time.Minute, "web-"+from.name+" reaches web-"+to.name, func() (string, bool) {
 				got, err := from.fromPod("web-"+from.name, ips[to.name], 2*time.Second)
 				return fmt.Sprint(got, err), got == "web-"+to.name
 			})
@@ -207,7 +206,7 @@ func services(t *testing.T, all []*machine) {
 	}
 	for _, m := range all {
 		seen := map[string]bool{}
-		m.lab.eventually(30*time.Second, "a Pod of "+m.name+" reaches all endpoints by the cluster IP", func() (string, bool) {
+		m.lab.eventually(time.Minute, "a Pod of "+m.name+" reaches all endpoints by the cluster IP", func() (string, bool) {
 			got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)
 			if err == nil {
 				seen[got] = true
@@ -228,7 +227,7 @@ func names(t *testing.T, all []*machine) {
 	a := all[0]
 	for _, m := range all[1:] {
 		gateway := netip.MustParsePrefix(a.must("", "get", "node", m.name, "-o", "jsonpath={.spec.podCIDR}")).Addr().Next().String()
-		m.lab.eventually(30*time.Second, m.name+" answers names for its own Pods", func() (string, bool) {
+		m.lab.eventually(time.Minute, m.name+" answers names for its own Pods", func() (string, bool) {
 			out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-"+m.name, "-o", "jsonpath={.endpoints[*].addresses[*]} {.endpoints[*].hints.forNodes[*].name}")
 			return fmt.Sprint(out, err), out == gateway+" "+m.name
 		})
@@ -240,7 +239,7 @@ func names(t *testing.T, all []*machine) {
 	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
 	for _, m := range all {
-		m.lab.eventually(30*time.Second, "a Pod of "+m.name+" finds the Service by name", func() (got string, ok bool) {
+		m.lab.eventually(time.Minute, "a Pod of "+m.name+" finds the Service by name", func() (got string, ok bool) {
 			err := m.inside("web-"+m.name, func() (err error) {
 				got, err = resolve(server, "web.default.svc.cluster.local.", dns.TypeA)
 				return err
@@ -287,7 +286,7 @@ spec:
 `, "apply", "-f", "-")
 	began := time.Now()
 	for _, m := range []*machine{a, c} {
-		m.lab.eventually(5*time.Second, "the rules are on "+m.name, func() (string, bool) {
+		m.lab.eventually(time.Minute, "the rules are on "+m.name, func() (string, bool) {
 			out := m.sh("nft list ruleset")
 			return out, strings.Contains(out, ips[m.name].Addr().String()+" : goto ingress-")
 		})

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,7 +57,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	a.up("--cni-conf-dir", conf)
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "nodes", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
-		return out + a.all[0].out.String(), out == "True"
+		return out + a.all[0].Output(), out == "True"
 	})
 	l.webs([]*machine{a}, service)
 	a.must(strings.NewReplacer("web-a", "door", "app: web", "app: door", "containerPort: 8080", "containerPort: 8080, hostPort: 8090").Replace(web("a")), "apply", "-f", "-")
@@ -70,7 +69,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	if out := a.sh("ip -o link show; nft list tables"); strings.Contains(out, "gxba") || !strings.Contains(out, "theirs0") {
 		t.Errorf("links and tables beside a foreign network:\n%s", out)
 	}
-	l.eventually(30*time.Second, "a Pod finds the Service by name and is answered", func() (string, bool) {
+	l.eventually(time.Minute, "a Pod finds the Service by name and is answered", func() (string, bool) {
 		server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
 		var ip, answer string
 		err := inPod(a.must("", "get", "pod", "door", "-o", "jsonpath={.metadata.uid}"), func() (err error) {
@@ -99,7 +98,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		return files
 	}
 	l.eventually(patience, "every address is given back", func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
-	a.all[0].end(syscall.SIGTERM)
+	end(a.all[0])
 	// What the plugins made for all Pods is theirs, and stays.
 	a.sh(`ip link del theirs0; nft list tables | grep cni | while read -r line; do nft delete $line; done`)
 }

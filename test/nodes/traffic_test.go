@@ -44,7 +44,7 @@ func near(t *testing.T, all []*machine) {
 		}
 		for _, m := range all {
 			// Twelve in a row, none of which went elsewhere.
-			m.lab.eventually(20*time.Second, c.prefer+" without "+c.without+": "+m.name+" asks "+c.want[m.name]+" alone", func() (string, bool) {
+			m.lab.eventually(time.Minute, c.prefer+" without "+c.without+": "+m.name+" asks "+c.want[m.name]+" alone", func() (string, bool) {
 				seen := map[string]bool{}
 				for range 12 {
 					got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second)

@@ -80,9 +80,9 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 	gantry("manifests", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--node-name", "node-1",
 		"--image", name, "--out", pods, "--scheduler-port", "0")
 	w.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
-		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", fmt.Sprintf("gxf%d", os.Getpid()%1000), "--pod-cidr", "10.65.0.0/16", "--pod-manifest-path", pods,
+		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR, "--pod-manifest-path", pods,
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
-	w.eventually("containerd", 20*time.Second, func() bool {
+	w.eventually("containerd", time.Minute, func() bool {
 		return exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir, archive).Run() == nil
 	})
 	running := func(pod string) bool {
@@ -91,9 +91,9 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 	for _, role := range []string{"apiserver", "scheduler", "controllers"} {
 		w.eventually("mirror of "+role, time.Minute, func() bool { return running("gantry-" + role + "-node-1") })
 	}
-	w.eventually("service account", 20*time.Second, func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
+	w.eventually("service account", time.Minute, func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
 	w.kubectl(strings.ReplaceAll(manifest, "NAME", "web"), "apply", "-f", "-")
-	w.eventually("a Pod of the API runs", 30*time.Second, func() bool { p := w.pod("web"); return p != nil && p.Status.Phase == v1.PodRunning })
+	w.eventually("a Pod of the API runs", time.Minute, func() bool { p := w.pod("web"); return p != nil && p.Status.Phase == v1.PodRunning })
 	before := w.try("", "get", "pod", "gantry-apiserver-node-1", "-n", "kube-system", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
 	if err := syscall.Kill(w.process("server --data-dir "+w.server), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -108,5 +108,5 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.eventually("the control plane ends with its manifests", 40*time.Second, func() bool { return w.try("", "get", "--raw", "/livez") == "" })
+	w.eventually("the control plane ends with its manifests", time.Minute, func() bool { return w.try("", "get", "--raw", "/livez") == "" })
 }

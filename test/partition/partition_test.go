@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/ports"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 // world is a server, its controllers and a node as three processes.
@@ -27,6 +27,8 @@ type world struct {
 	server  string // directory of the API server
 	port    int
 	kubelet int
+	net     *ports.Network
+	all     []*process.Process
 }
 
 // begin skips where no containers can run.
@@ -43,8 +45,12 @@ func begin(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
+	if w.net, err = ports.TakeNetwork("gxf"); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", w.dir, "--data").CombinedOutput()
+		defer w.net.Release()
+		out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", w.dir, "--data", "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR).CombinedOutput()
 		if err != nil {
 			t.Errorf("clean: %v\n%s", err, out)
 		}
@@ -58,35 +64,18 @@ func begin(t *testing.T) *world {
 // role runs a role until the returned function, or the test, ends it.
 func (w *world) role(args ...string) (kill func()) {
 	w.t.Helper()
-	log, err := os.Create(filepath.Join(w.t.TempDir(), args[0]+".log"))
+	p, err := process.Start(exec.Command(filepath.Join(w.bin, "gantry"), args...))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := exec.Command(filepath.Join(w.bin, "gantry"), args...)
-	c.Stdout, c.Stderr = log, log
-	if err := c.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	exited := make(chan struct{})
-	go func() { _ = c.Wait(); close(exited) }()
-	end := func(s syscall.Signal) {
-		_ = c.Process.Signal(s)
-		select {
-		case <-exited:
-		case <-time.After(20 * time.Second):
-			_ = c.Process.Kill()
-			<-exited
-		}
-	}
+	w.all = append(w.all, p)
 	w.t.Cleanup(func() {
-		end(syscall.SIGTERM)
 		if w.t.Failed() {
-			raw, _ := os.ReadFile(log.Name())
-			w.t.Logf("--- gantry %s\n%s", args[0], raw[max(0, len(raw)-4000):])
+			w.t.Log(p.Report())
 		}
-		log.Close()
+		_ = p.End(time.Minute) // how it ended stands in its report
 	})
-	return func() { end(syscall.SIGKILL) }
+	return p.Kill
 }
 
 func (w *world) serve() (kill func()) {
@@ -124,6 +113,11 @@ func (w *world) eventually(what string, within time.Duration, holds func() bool)
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if holds() {
 			return
+		}
+		for _, p := range w.all {
+			if err := p.Failed(); err != nil {
+				w.t.Fatalf("%s: %v", what, err)
+			}
 		}
 	}
 	w.t.Fatalf("%s: not within %s", what, within)
@@ -181,7 +175,7 @@ func TestNodeCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.role("kubelet", "--config", config, "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
-		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", fmt.Sprintf("gxf%d", os.Getpid()%1000), "--pod-cidr", "10.65.0.0/16", "-v", "2",
+		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR, "-v", "2",
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file", in("pki/kubelet.key"))
 	w.eventually("node ready", time.Minute, func() bool {
 		return w.try("", "get", "node", "node-1", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}") == "True"
@@ -195,7 +189,7 @@ func TestNodeCutOff(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir, tar).CombinedOutput(); err != nil {
 		t.Fatalf("image import: %v\n%s", err, out)
 	}
-	w.eventually("service account", 20*time.Second, func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
+	w.eventually("service account", time.Minute, func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
 	for _, name := range []string{"stays", "ends", "goes"} {
 		w.kubectl(strings.ReplaceAll(manifest, "NAME", name), "apply", "-f", "-")
 	}
@@ -208,8 +202,8 @@ func TestNodeCutOff(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "kubelet", "pods", string(pods["ends"].UID), "volumes", "kubernetes.io~empty-dir", "end", "now"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the ended container runs again without an API server", 30*time.Second, func() bool { return strings.Count(w.log(pods["ends"]), "begun") == 2 })
-	w.eventually("probes go on without an API server", 30*time.Second, func() bool { return strings.Count(w.log(pods["stays"]), "probed") >= before+5 })
+	w.eventually("the ended container runs again without an API server", time.Minute, func() bool { return strings.Count(w.log(pods["ends"]), "begun") == 2 })
+	w.eventually("probes go on without an API server", time.Minute, func() bool { return strings.Count(w.log(pods["stays"]), "probed") >= before+5 })
 	if n := strings.Count(w.log(pods["stays"]), "begun"); n != 1 {
 		t.Errorf("a healthy container was started %d times", n)
 	}

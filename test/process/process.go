@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -29,7 +30,8 @@ type Process struct {
 	logs   []string
 	out    text
 	exited chan struct{}
-	err    error // how it ended; after exited
+	err    error       // how it ended; after exited
+	asked  atomic.Bool // to end
 }
 
 // text keeps what a process printed and wakes those who wait for more.
@@ -135,6 +137,19 @@ func (p *Process) Await(ctx context.Context, every time.Duration, ask func(conte
 	}
 }
 
+// Failed is an error with a report when the process has ended and nobody asked it to: whatever is
+// wanted of it then fails for that reason.
+func (p *Process) Failed() error {
+	select {
+	case <-p.exited:
+		if !p.asked.Load() {
+			return errors.New("it ended by itself\n" + p.Report())
+		}
+	default:
+	}
+	return nil
+}
+
 // Explain adds to an error whether the process runs still, and the ends of its output and logs; nil
 // stays nil.
 func (p *Process) Explain(err error) error {
@@ -185,6 +200,7 @@ func end(s string) string {
 // Kill ends the process as a power cut would and waits until it is gone; one that has ended already
 // is left.
 func (p *Process) Kill() {
+	p.asked.Store(true)
 	_ = p.cmd.Process.Kill() // fails only when it has ended
 	<-p.exited
 }
@@ -192,6 +208,7 @@ func (p *Process) Kill() {
 // End asks the process to end and returns how it ended: nil for exit code 0. After patience it is
 // killed, which is an error with a report.
 func (p *Process) End(patience time.Duration) error {
+	p.asked.Store(true)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

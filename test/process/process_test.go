@@ -96,5 +96,19 @@ func TestAProgramThatDoesNotEnd(t *testing.T) {
 	if err := p.End(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end") {
 		t.Error(err)
 	}
+	if err := p.Failed(); err != nil {
+		t.Errorf("it was asked to end: %v", err)
+	}
+}
+
+// A program that ended by itself has failed, whatever its exit code; one that runs has not.
+func TestAProgramThatEndedByItselfHasFailed(t *testing.T) {
+	p := shell(t, "read x; echo reason")
 	<-p.Exited()
+	if err := p.Failed(); err == nil || !strings.Contains(err.Error(), "reason") {
+		t.Error(err)
+	}
+	if err := shell(t, "exec sleep 1000").Failed(); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,11 +1,9 @@
 package rollout
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,11 +18,10 @@ import (
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/ports"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 const (
-	bridge   = "gxc1"
-	podCIDR  = "10.72.0.0/16"
 	services = "10.172.0.0/16"
 	agnhost  = "registry.k8s.io/e2e-test-images/agnhost:2.45"
 )
@@ -36,8 +33,8 @@ type cluster struct {
 	dir  string
 	args []string
 	api  kubernetes.Interface
-	cmd  *exec.Cmd
-	said *bytes.Buffer
+	net  *ports.Network
+	proc *process.Process // the last `gantry up`
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -49,15 +46,15 @@ func newCluster(t *testing.T) *cluster {
 	if _, err := os.Stat(filepath.Join(bin, "gantry")); err != nil {
 		t.Skip("runs the built program: make build")
 	}
-	if _, err := net.InterfaceByName(bridge); err == nil {
-		t.Skipf("another run has the link %s", bridge)
-	}
 	dir, err := os.MkdirTemp("/tmp", "gantry-rollout-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, bin: bin, dir: dir}
-	c.args = []string{"up", "--data-dir", dir, "--node-name", "node-1", "--bridge", bridge, "--pod-cidr", podCIDR, "--service-cluster-ip-range", services,
+	if c.net, err = ports.TakeNetwork("gxc"); err != nil {
+		t.Fatal(err)
+	}
+	c.args = []string{"up", "--data-dir", dir, "--node-name", "node-1", "--bridge", c.net.Bridge, "--pod-cidr", c.net.PodCIDR, "--service-cluster-ip-range", services,
 		"--node-ip", "127.0.0.1", "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", ""}
 	for _, flag := range []string{"--secure-port", "--kubelet-port", "--scheduler-port"} {
 		port, err := ports.Free()
@@ -87,65 +84,35 @@ func newCluster(t *testing.T) *cluster {
 // start runs `gantry up` and waits until its node is Ready.
 func (c *cluster) start() {
 	c.t.Helper()
-	c.said = &bytes.Buffer{}
-	r, w, err := os.Pipe()
-	if err != nil {
+	var err error
+	if c.proc, err = process.Start(exec.Command(filepath.Join(c.bin, "gantry"), c.args...), filepath.Join(c.dir, "gantry.log")); err != nil {
 		c.t.Fatal(err)
 	}
-	c.cmd = exec.Command(filepath.Join(c.bin, "gantry"), c.args...)
-	c.cmd.Stdout, c.cmd.Stderr = w, w
-	err = c.cmd.Start()
-	w.Close()
-	if err != nil {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := c.proc.Says(ctx, "node ready"); err != nil {
 		c.t.Fatal(err)
-	}
-	ready := make(chan bool, 1)
-	go func() {
-		defer r.Close()
-		found, buf := false, make([]byte, 4096)
-		for {
-			n, err := r.Read(buf)
-			c.said.Write(buf[:n])
-			if !found && bytes.Contains(c.said.Bytes(), []byte("node ready")) {
-				found = true
-				ready <- true
-			}
-			if err != nil {
-				close(ready)
-				return
-			}
-		}
-	}()
-	select {
-	case ok := <-ready:
-		if !ok {
-			c.t.Fatalf("gantry ended:\n%s", c.said)
-		}
-	case <-time.After(90 * time.Second):
-		c.t.Fatal("gantry was not ready within 90 s")
 	}
 }
 
 // kill ends Gantry as a power cut of the process would.
 func (c *cluster) kill() {
 	c.t.Helper()
-	if err := c.cmd.Process.Kill(); err != nil {
-		c.t.Fatal(err)
-	}
-	_ = c.cmd.Wait() // killed: how it ended is known
+	c.proc.Kill()
 }
 
 func (c *cluster) remove() {
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
-	if c.t.Failed() {
-		log, _ := os.ReadFile(filepath.Join(c.dir, "gantry.log"))
-		c.t.Logf("--- gantry.log\n%s", log[max(0, len(log)-6000):])
+	if c.proc != nil {
+		if c.t.Failed() {
+			c.t.Log(c.proc.Report())
+		}
+		c.proc.Kill()
 	}
-	c.gantry("clean", "--data-dir", c.dir, "--bridge", bridge, "--pod-cidr", podCIDR)
+	c.gantry("clean", "--data-dir", c.dir, "--bridge", c.net.Bridge, "--pod-cidr", c.net.PodCIDR)
 	if err := os.RemoveAll(c.dir); err != nil {
 		c.t.Errorf("data directory: %v", err)
 	}
+	c.net.Release()
 }
 
 // gantry runs a subcommand and returns what it printed.
@@ -176,6 +143,9 @@ func (c *cluster) eventually(within time.Duration, what string, ok func(ctx cont
 		state, yes := ok(ctx)
 		if yes {
 			return
+		}
+		if err := c.proc.Failed(); err != nil {
+			c.t.Fatalf("%s: %v", what, err)
 		}
 		select {
 		case <-ctx.Done():

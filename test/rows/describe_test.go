@@ -152,7 +152,7 @@ Normal Started <age> kubelet spec.containers{ends}: Container started`
 // masked takes out of a description what differs from run to run.
 func masked(text string) string {
 	for _, m := range [][2]string{
-		{`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`, "<time>"}, {`[0-9a-f]{64}`, "<id>"}, {`\b10\.63\.\d+\.\d+`, "<ip>"},
+		{`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`, "<time>"}, {`[0-9a-f]{64}`, "<id>"}, {`\b10\.2[2-5]\d\.\d+\.\d+`, "<ip>"},
 		{`(?m)^(  \w+  +\w+  +)(?:<unknown>|[\dmsh]+)  `, "$1<age> "}, {`(?m)^ +| +$`, ""}, {` +`, " "},
 	} {
 		text = regexp.MustCompile(m[0]).ReplaceAllString(text, m[1])

@@ -1,7 +1,6 @@
 package rows_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -14,18 +13,15 @@ import (
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/ports"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 // node is a `gantry up` with real containers.
 type node struct {
 	t        *testing.T
 	bin, dir string
+	proc     *process.Process
 }
-
-const (
-	bridge  = "gx3rows"
-	podCIDR = "10.63.0.0/16"
-)
 
 // startNode runs `gantry up` with the busybox image and removes it all when the test ends. It needs root and the programs that `make build` makes.
 func startNode(t *testing.T) *node {
@@ -36,6 +32,10 @@ func startNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	n := &node{t: t, bin: bin, dir: dir}
+	own, err := ports.TakeNetwork("gxrows")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var port [2]int
 	for i := range port {
 		if port[i], err = ports.Free(); err != nil {
@@ -43,24 +43,22 @@ func startNode(t *testing.T) *node {
 		}
 	}
 	cmd := exec.Command(filepath.Join(bin, "gantry"), "up", "--data-dir", dir, "--node-name", "node-1", "--secure-port", fmt.Sprint(port[0]), "--kubelet-port", fmt.Sprint(port[1]),
-		"--bridge", bridge, "--pod-cidr", podCIDR, "--node-ip", "127.0.0.1")
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
+		"--bridge", own.Bridge, "--pod-cidr", own.PodCIDR, "--node-ip", "127.0.0.1")
+	if n.proc, err = process.Start(cmd, filepath.Join(dir, "gantry.log")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed: how it ended is known
 		if t.Failed() {
-			t.Logf("--- gantry\n%s", &said)
+			t.Log(n.proc.Report())
 		}
-		if out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", dir, "--bridge", bridge, "--pod-cidr", podCIDR).CombinedOutput(); err != nil {
+		n.proc.Kill()
+		if out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", dir, "--bridge", own.Bridge, "--pod-cidr", own.PodCIDR).CombinedOutput(); err != nil {
 			t.Errorf("gantry clean: %v\n%s", err, out)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
+		own.Release()
 	})
 	n.soon("the node is Ready", func() (string, bool) {
 		out, err := n.try("", "kubectl", "get", "node", "node-1", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
@@ -83,7 +81,7 @@ func startNode(t *testing.T) *node {
 const busybox = "docker.io/library/busybox:1.28"
 
 // as is the same node for a subtest.
-func (n *node) as(t *testing.T) *node { return &node{t, n.bin, n.dir} }
+func (n *node) as(t *testing.T) *node { return &node{t, n.bin, n.dir, n.proc} }
 
 // try runs kubectl, or gantry with another word in its place.
 func (n *node) try(stdin string, args ...string) (string, error) {
@@ -151,6 +149,9 @@ func (n *node) soon(what string, ok func() (string, bool)) {
 		}
 		if time.Now().After(deadline) {
 			n.t.Fatalf("%s: not within a minute; last seen:\n%s", what, state)
+		}
+		if err := n.proc.Failed(); err != nil {
+			n.t.Fatalf("%s: %v", what, err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -37,7 +37,7 @@ func start(t *testing.T, opts ...testcluster.Option) *world {
 
 // as is the same world for a subtest, with a patience of its own.
 func (w *world) as(t *testing.T) *world {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return &world{w.Cluster, t, ctx}
 }

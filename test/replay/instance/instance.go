@@ -9,20 +9,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gantry-project/gantry/internal/linux/instance"
 	"github.com/gantry-project/gantry/test/ports"
+	"github.com/gantry-project/gantry/test/process"
 )
 
 // Options say what to run.
@@ -37,7 +33,9 @@ type Options struct {
 	Sched  string   // KubeSchedulerConfiguration file of a split instance
 	Flags  []string // further flags of `gantry up`
 
-	Bridge, PodCIDR string // of the Pods' network; made from Number when empty
+	// Of the Pods' network. When empty they are made from Number; without a number they are this
+	// instance's alone on this machine until Remove.
+	Bridge, PodCIDR string
 }
 
 // Instance is a Gantry and its directory.
@@ -49,15 +47,10 @@ type Instance struct {
 
 	kubeconfig string // of somebody else's cluster
 
-	mu       sync.Mutex
-	children map[string]*child
-}
+	network *ports.Network // held until Remove; nil when the options name one
 
-// child is a process that this instance started.
-type child struct {
-	cmd    *exec.Cmd
-	exited chan struct{}
-	output bytes.Buffer
+	mu       sync.Mutex
+	children map[string]*process.Process
 }
 
 // New makes the directory; nothing runs yet.
@@ -87,9 +80,14 @@ func New(o Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Instance{Dir: dir, o: o, children: map[string]*child{}}
+	i := &Instance{Dir: dir, o: o, children: map[string]*process.Process{}}
 	if i.port, err = ports.Free(); err == nil {
 		i.node, err = ports.Free()
+	}
+	if err == nil && o.Number == 0 && (o.Bridge == "" || o.PodCIDR == "") {
+		if i.network, err = ports.TakeNetwork("gyard"); err == nil {
+			i.o.Bridge, i.o.PodCIDR = cmp.Or(o.Bridge, i.network.Bridge), cmp.Or(o.PodCIDR, i.network.PodCIDR)
+		}
 	}
 	return i, err
 }
@@ -164,7 +162,7 @@ func (i *Instance) Output(name string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if c := i.children[name]; c != nil {
-		return c.output.String()
+		return c.Output()
 	}
 	return ""
 }
@@ -186,18 +184,24 @@ func (i *Instance) StartKubelet() error {
 
 // run starts `gantry verb args` under a name.
 func (i *Instance) run(name, verb string, args ...string) error {
-	c := &child{cmd: exec.Command(i.o.Binary, append([]string{verb}, args...)...), exited: make(chan struct{})}
-	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
-	if err := c.cmd.Start(); err != nil {
+	c, err := process.Start(exec.Command(i.o.Binary, append([]string{verb}, args...)...), i.logs(name)...)
+	if err != nil {
 		return err
 	}
-	go func() {
-		_ = c.cmd.Wait() // how it ended stands in its output
-		close(c.exited)
-	}()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.children[name] = c
+	return nil
+}
+
+// logs are the files in which a process logs beside what it prints.
+func (i *Instance) logs(name string) []string {
+	switch name {
+	case "up":
+		return []string{filepath.Join(i.Dir, "gantry.log")}
+	case "server":
+		return []string{filepath.Join(i.server(), "gantry.log")}
+	}
 	return nil
 }
 
@@ -206,7 +210,7 @@ func (i *Instance) PID(name string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if c := i.children[name]; c != nil {
-		return c.cmd.Process.Pid
+		return c.PID()
 	}
 	return 0
 }
@@ -220,10 +224,7 @@ func (i *Instance) Kill(name string) error {
 	if c == nil {
 		return fmt.Errorf("gantry %s does not run", name)
 	}
-	if err := c.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	<-c.exited
+	c.Kill()
 	return nil
 }
 
@@ -236,17 +237,11 @@ func (i *Instance) End(name string) error {
 	if c == nil {
 		return nil
 	}
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+	err := c.End(time.Minute)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil // how it ended stands in its output
 	}
-	select {
-	case <-c.exited:
-		return nil
-	case <-time.After(30 * time.Second):
-		_ = c.cmd.Process.Kill()
-		<-c.exited
-		return fmt.Errorf("gantry %s did not stop within 30 s", name)
-	}
+	return err
 }
 
 // Stop ends every process; containers run on.
@@ -265,6 +260,9 @@ func (i *Instance) Remove() error {
 	if cleanErr != nil {
 		cleanErr = fmt.Errorf("gantry clean: %w\n%s", cleanErr, out)
 	}
+	if i.network != nil {
+		i.network.Release()
+	}
 	return errors.Join(err, cleanErr, os.RemoveAll(i.Dir))
 }
 
@@ -274,74 +272,6 @@ func (i *Instance) Kubeconfig() string {
 		return i.kubeconfig
 	}
 	return filepath.Join(i.server(), "kubeconfig")
-}
-
-// Admin is an administrator's client configuration without throttle; it waits for the kubeconfig to be written.
-func (i *Instance) Admin(ctx context.Context) (*rest.Config, error) {
-	var cfg *rest.Config
-	err := Poll(ctx, 5*time.Millisecond, func() error {
-		var err error
-		cfg, err = clientcmd.BuildConfigFromFlags("", i.Kubeconfig())
-		return err
-	})
-	if err != nil {
-		return nil, i.explain(err)
-	}
-	cfg.QPS = -1
-	return cfg, nil
-}
-
-// WaitAPI waits until /readyz says ok.
-func (i *Instance) WaitAPI(ctx context.Context) error {
-	cfg, err := i.Admin(ctx)
-	if err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return err
-	}
-	return i.explain(Poll(ctx, 5*time.Millisecond, func() error {
-		res, err := client.Get(cfg.Host + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("/readyz: %s", res.Status)
-		}
-		return nil
-	}))
-}
-
-// explain adds what the processes printed.
-func (i *Instance) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for name, c := range i.children {
-		err = fmt.Errorf("%w\n--- gantry %s\n%s", err, name, c.output.String())
-	}
-	return err
-}
-
-// Poll calls f until it succeeds; the last error is returned when ctx ends first.
-func Poll(ctx context.Context, every time.Duration, f func() error) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-	}
 }
 
 // Gantry runs a subcommand and returns what it printed on both channels and its exit code.
@@ -376,7 +306,7 @@ func (i *Instance) Import(ctx context.Context, archive string) error {
 
 // Foreign is somebody else's cluster, reached by its kubeconfig: only Kubectl and Gantry may be used.
 func Foreign(binary, kubeconfig string) *Instance {
-	return &Instance{o: Options{Binary: binary}, kubeconfig: kubeconfig, children: map[string]*child{}}
+	return &Instance{o: Options{Binary: binary}, kubeconfig: kubeconfig, children: map[string]*process.Process{}}
 }
 
 // Traces are the directories that command lines of this instance's processes name.
