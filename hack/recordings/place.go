@@ -183,7 +183,7 @@ func (r *podReplay) images(p *podPlace) error {
 	if p.registry, err = images.Serve(nil); err != nil {
 		return err
 	}
-	if err := p.registry.Push("fresh:1", images.Busybox); err != nil {
+	if err := p.registry.Push("fresh:1", images.Standard()["registry.example/fresh:1"]); err != nil {
 		return err
 	}
 	return p.registry.Mirror(filepath.Join(p.instance.Dir, "containerd", "certs.d"), "registry.example")

@@ -33,6 +33,30 @@ func TestImagesAreWellFormedAndRepeatable(t *testing.T) {
 	}
 }
 
+// No two names stand for one image: what is told of one (its credentials, its removal) would be told
+// of the other.
+func TestEveryStandardNameHasContentOfItsOwn(t *testing.T) {
+	names := map[string]string{}
+	for tag, make := range Only(Standard(), "docker.io/library/busybox:1.28", "docker.io/library/busybox:1.37",
+		"registry.example/busybox:1.37", "registry.example/fresh:1", "registry.fixture.test:5000/busybox:1.35") {
+		img, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate.Image(img); err != nil {
+			t.Errorf("%s: %v", tag, err)
+		}
+		id, err := img.ConfigName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, taken := names[id.String()]; taken {
+			t.Errorf("%s and %s are one image", tag, other)
+		}
+		names[id.String()] = tag
+	}
+}
+
 func TestEveryStandardNameParses(t *testing.T) {
 	for tag := range Standard() {
 		if _, err := name.ParseReference(tag); err != nil {

@@ -22,9 +22,10 @@ var anyTag = name.MustParseReference("gantry.invalid/cached:1")
 // Make makes an image; the functions of this package have this form.
 type Make func() (v1.Image, error)
 
-// Standard are the names that examples, fixtures and recordings use, and what stands behind them.
+// Standard are the names that examples, fixtures and recordings use, and what stands behind them,
+// each with content of its own.
 func Standard() map[string]Make {
-	return map[string]Make{
+	out := map[string]Make{
 		"docker.io/library/busybox:1.28":                   Busybox,
 		"docker.io/library/busybox:1.37":                   Busybox,
 		"docker.io/library/busybox:latest":                 Busybox,
@@ -43,6 +44,32 @@ func Standard() map[string]Make {
 		"registry.fixture.test:5000/busybox:1.35":          Busybox,
 		"registry.k8s.io/e2e-test-images/nginx:1.14-4":     Nginx,
 		"registry.k8s.io/e2e-test-images/httpd:2.4.38-4":   Httpd,
+	}
+	for n, make := range out {
+		out[n] = Own(n, make)
+	}
+	return out
+}
+
+// Own makes an image that is another than all others made of the same: a label has its name. A node
+// that pulls an image with credentials vouches for its content, so that under one content the check
+// of who may use it would hold for the other names too, those that were imported among them.
+func Own(name string, make Make) Make {
+	return func() (v1.Image, error) {
+		img, err := make()
+		if err != nil {
+			return nil, err
+		}
+		file, err := img.ConfigFile()
+		if err != nil {
+			return nil, err
+		}
+		config := *file.Config.DeepCopy()
+		if config.Labels == nil {
+			config.Labels = map[string]string{}
+		}
+		config.Labels["gantry.test/name"] = name
+		return WithConfig(img, config)
 	}
 }
 
