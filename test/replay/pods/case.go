@@ -162,9 +162,19 @@ func Load(dir string) ([]Case, error) {
 		if err != nil {
 			return nil, err
 		}
+		text := shortBool.ReplaceAll(raw, []byte("$1\"$2\""))
 		var c Case
-		if err := yaml.Unmarshal(shortBool.ReplaceAll(raw, []byte("$1\"$2\"")), &c); err != nil {
+		if err := yaml.Unmarshal(text, &c); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		var steps struct{ Steps []json.RawMessage }
+		if err := yaml.Unmarshal(text, &steps); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		for i, s := range steps.Steps {
+			if err := checkStep(s); err != nil {
+				return nil, fmt.Errorf("%s: step %d: %w", path, i, err)
+			}
 		}
 		c.Stability = stability[c.Name]
 		if c.Recorded, err = readRecording(filepath.Dir(path)); err != nil {

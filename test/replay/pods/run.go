@@ -3,7 +3,6 @@ package pods
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,6 +41,7 @@ type life struct {
 	cluster *Cluster
 	c       *Case
 	watch   *watch
+	kinds   kinds
 	out     Recording
 	went    map[string]int // how often Pods of a name had gone when the last step that does something was done
 }
@@ -79,6 +79,10 @@ func Run(ctx context.Context, cluster *Cluster, c *Case) (Recording, error) {
 
 // open makes the namespace, waits for what controllers put into it, and starts the watches.
 func (l *life) open(ctx context.Context) error {
+	var err error
+	if l.kinds, err = discoverKinds(l.cluster.URL, l.cluster.Client); err != nil {
+		return fmt.Errorf("what the server serves: %w", err)
+	}
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, l.c.Namespace)
 	for tries := 0; ; tries++ {
 		a, err := l.send(ctx, request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(body)})
@@ -123,20 +127,23 @@ func (l *life) poll(ctx context.Context, within time.Duration, path string, code
 }
 
 // controllers are deleted before Pods when a case ends.
-var controllers = []string{"Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet"}
+var controllers = []string{"CronJob", "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet"}
 
 // cleanUp deletes the controllers in the background, then every Pod left with its own grace period, and records until all are gone.
 func (l *life) cleanUp(ctx context.Context) error {
 	for _, kind := range controllers {
 		for _, name := range l.list(ctx, kind) {
-			_, err := l.send(ctx, request{Method: http.MethodDelete, Path: l.path(kind, name, ""), Body: []byte(`{"propagationPolicy":"Background"}`)})
+			at, err := l.object(kind, name, "")
 			if err != nil {
+				return err
+			}
+			if _, err := l.send(ctx, request{Method: http.MethodDelete, Path: at, Body: []byte(`{"propagationPolicy":"Background"}`)}); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range l.watch.names() {
-		if _, err := l.send(ctx, request{Method: http.MethodDelete, Path: l.path("Pod", name, "")}); err != nil {
+		if _, err := l.send(ctx, request{Method: http.MethodDelete, Path: l.pod(name, "")}); err != nil {
 			return err
 		}
 	}
@@ -151,7 +158,7 @@ func (l *life) close(ctx context.Context) {
 	defer cancel()
 	l.watch.stop()
 	for _, name := range l.watch.names() { // Pods that did not end
-		_, _ = l.send(ctx, request{Method: http.MethodDelete, Path: l.path("Pod", name, "") + "?gracePeriodSeconds=0"})
+		_, _ = l.send(ctx, request{Method: http.MethodDelete, Path: l.pod(name, "") + "?gracePeriodSeconds=0"})
 	}
 	_, _ = l.send(ctx, request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + l.c.Namespace})
 }
@@ -165,52 +172,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// plurals are the paths of the kinds that cases use.
-var plurals = map[string]string{
-	"Pod": "/api/v1/namespaces/%s/pods", "ConfigMap": "/api/v1/namespaces/%s/configmaps", "Secret": "/api/v1/namespaces/%s/secrets",
-	"Service": "/api/v1/namespaces/%s/services", "LimitRange": "/api/v1/namespaces/%s/limitranges", "ResourceQuota": "/api/v1/namespaces/%s/resourcequotas",
-	"PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims", "ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
-	"Deployment": "/apis/apps/v1/namespaces/%s/deployments", "ReplicaSet": "/apis/apps/v1/namespaces/%s/replicasets",
-	"StatefulSet": "/apis/apps/v1/namespaces/%s/statefulsets", "DaemonSet": "/apis/apps/v1/namespaces/%s/daemonsets",
-	"Job": "/apis/batch/v1/namespaces/%s/jobs", "PodDisruptionBudget": "/apis/policy/v1/namespaces/%s/poddisruptionbudgets",
-	"EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
-}
-
-func (l *life) path(kind, name, subresource string) string {
-	p := fmt.Sprintf(plurals[kind], l.c.Namespace)
-	if name != "" {
-		p += "/" + name
-	}
+// pod is the path of a Pod, or of its subresource.
+func (l *life) pod(name, subresource string) string {
+	p := "/api/v1/namespaces/" + l.c.Namespace + "/pods/" + name
 	if subresource != "" {
 		p += "/" + subresource
 	}
 	return p
-}
-
-// list returns the names of a kind's objects that no other controls.
-func (l *life) list(ctx context.Context, kind string) []string {
-	a, err := l.send(ctx, request{Method: http.MethodGet, Path: l.path(kind, "", "")})
-	if err != nil || a.code != http.StatusOK {
-		return nil
-	}
-	var list struct {
-		Items []struct {
-			Metadata struct {
-				Name            string
-				OwnerReferences []struct{ Controller bool }
-			}
-		}
-	}
-	if json.Unmarshal(a.body, &list) != nil {
-		return nil
-	}
-	var out []string
-	for _, i := range list.Items {
-		if len(i.Metadata.OwnerReferences) == 0 {
-			out = append(out, i.Metadata.Name)
-		}
-	}
-	return out
 }
 
 type request struct {

@@ -37,9 +37,13 @@ func (l *life) step(ctx context.Context, i int, s Step) error {
 	case s.Evict != nil:
 		name := l.watch.resolve(s.Evict.Pod)
 		body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, name, l.c.Namespace)
-		return l.ask(ctx, i, request{Method: http.MethodPost, Path: l.path("Pod", name, "eviction"), Body: []byte(body)}, true)
+		return l.ask(ctx, i, request{Method: http.MethodPost, Path: l.pod(name, "eviction"), Body: []byte(body)}, true)
 	case s.Get != nil:
-		return l.ask(ctx, i, request{Method: http.MethodGet, Path: l.path(s.Get.Kind, s.Get.Name, "")}, true)
+		at, err := l.object(s.Get.Kind, s.Get.Name, "")
+		if err != nil {
+			return err
+		}
+		return l.ask(ctx, i, request{Method: http.MethodGet, Path: at}, true)
 	case s.Describe != nil:
 		return l.describe(l.watch.resolve(s.Describe.Pod))
 	case s.ManifestFile != nil:
@@ -94,17 +98,18 @@ func (l *life) create(ctx context.Context, i int, raw json.RawMessage) error {
 	}
 	for _, o := range objects {
 		var head struct {
-			Kind     string
-			Metadata struct{ Name string }
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
 		}
 		if err := json.Unmarshal(o, &head); err != nil {
 			return err
 		}
-		if plurals[head.Kind] == "" {
-			return fmt.Errorf("kind %s: add its path to plurals", head.Kind)
+		at, err := l.kinds.path(head.APIVersion, head.Kind, l.c.Namespace)
+		if err != nil {
+			return err
 		}
 		refused := len(l.out.Replies)
-		if err := l.ask(ctx, i, request{Method: http.MethodPost, Path: l.path(head.Kind, "", ""), Body: o}, false); err != nil {
+		if err := l.ask(ctx, i, request{Method: http.MethodPost, Path: at, Body: o}, false); err != nil {
 			return err
 		}
 		if head.Kind == "Pod" && refused == len(l.out.Replies) { // else a wait for its end might come before the watch tells of it
@@ -130,7 +135,11 @@ func (l *life) delete(ctx context.Context, i int, d Delete) error {
 	if err != nil {
 		return err
 	}
-	return l.ask(ctx, i, request{Method: http.MethodDelete, Path: l.path(kind, name, ""), Body: body}, false)
+	at, err := l.object(kind, name, "")
+	if err != nil {
+		return err
+	}
+	return l.ask(ctx, i, request{Method: http.MethodDelete, Path: at, Body: body}, false)
 }
 
 // patchTypes are the media types of patches by the names that cases use.
@@ -144,7 +153,11 @@ func (l *life) patch(ctx context.Context, i int, p Patch) error {
 	if kind == "" || kind == "Pod" {
 		kind, name = "Pod", l.watch.resolve(name)
 	}
-	return l.ask(ctx, i, request{Method: http.MethodPatch, Path: l.path(kind, name, p.Subresource), Type: patchTypes[p.Type], Body: p.Body}, false)
+	at, err := l.object(kind, name, p.Subresource)
+	if err != nil {
+		return err
+	}
+	return l.ask(ctx, i, request{Method: http.MethodPatch, Path: at, Type: patchTypes[p.Type], Body: p.Body}, false)
 }
 
 // ask sends a request and records its answer when it is not 2xx, carries a warning, or was asked for.

@@ -51,6 +51,21 @@ func newWatch(l *life) *watch {
 // watched are the kinds whose statuses are recorded beside Pods and Events.
 var watched = []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PodDisruptionBudget", "EndpointSlice"}
 
+// waitedFor are the kinds that steps wait for and that are not watched anyway.
+func (c *Case) waitedFor() []string {
+	var out []string
+	for _, s := range c.Steps {
+		if s.Wait == nil || s.Wait.Object == "" {
+			continue
+		}
+		kind, _, _ := strings.Cut(s.Wait.Object, "/")
+		if !slices.Contains(watched, kind) && !slices.Contains(out, kind) {
+			out = append(out, kind)
+		}
+	}
+	return out
+}
+
 // ago is the changing part of RESTARTS.
 var ago = regexp.MustCompile(`\(\S+ ago\)`)
 
@@ -74,14 +89,18 @@ func (w *watch) start(ctx context.Context) error {
 		}()
 		return nil
 	}
-	if err := open(w.life.path("Pod", "", "")+"?watch=true&includeObject=Object", table, w.seePod); err != nil {
+	if err := open("/api/v1/namespaces/"+w.life.c.Namespace+"/pods?watch=true&includeObject=Object", table, w.seePod); err != nil {
 		return err
 	}
 	if err := open("/api/v1/namespaces/"+w.life.c.Namespace+"/events?watch=true", "application/json", w.seeEvent); err != nil {
 		return err
 	}
-	for _, kind := range watched {
-		if err := open(w.life.path(kind, "", "")+"?watch=true", "application/json", func(change string, raw json.RawMessage) { w.seeObject(kind, change, raw) }); err != nil {
+	for _, kind := range append(slices.Clone(watched), w.life.c.waitedFor()...) {
+		at, err := w.life.object(kind, "", "")
+		if err != nil {
+			return err
+		}
+		if err := open(at+"?watch=true", "application/json", func(change string, raw json.RawMessage) { w.seeObject(kind, change, raw) }); err != nil {
 			return err
 		}
 	}
@@ -233,11 +252,13 @@ func (w *watch) seeObject(kind, change string, raw json.RawMessage) {
 	} else {
 		w.state.objects[key] = o
 	}
-	line := shapeObject(kind, o)
-	line["change"] = change
-	if w.changed(key, line) {
-		line["t"] = w.now()
-		w.objects = append(w.objects, line)
+	if slices.Contains(watched, kind) { // others are waited for and not recorded
+		line := shapeObject(kind, o)
+		line["change"] = change
+		if w.changed(key, line) {
+			line["t"] = w.now()
+			w.objects = append(w.objects, line)
+		}
 	}
 	w.wake()
 }
