@@ -41,6 +41,9 @@ type Image struct {
 // Step is one action. Its fields depend on Do.
 type Step struct {
 	Do          string         `json:"do"`
+	Name        string         `json:"name"` // of what the deed is done to
+	Kind        string         `json:"kind"`
+	Namespace   string         `json:"namespace"`
 	Objects     any            `json:"objects"`
 	Object      string         `json:"object"`
 	For         string         `json:"for"`
@@ -67,6 +70,7 @@ type Step struct {
 	Config      map[string]any `json:"config"`
 	Resolved    *Resolved      `json:"resolved_when"`
 	registryStep
+	unknown []string // fields that are none of these
 }
 
 // registryStep is what a step "registry" says.

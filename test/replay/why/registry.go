@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // registries are the registries of a fixture, by the host that images name.
@@ -52,7 +53,11 @@ func (r *registries) at(name string) (*host, error) {
 		return nil, err
 	}
 	r.hosts[name] = h
-	if err := h.open("127.0.0.1:0"); err != nil {
+	port, err := ports.Free() // it is listened on again after the registry was away
+	if err != nil {
+		return nil, err
+	}
+	if err := h.open(fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return nil, err
 	}
 	at := filepath.Join(r.dir, name)
@@ -142,7 +147,7 @@ func build(i Image) (v1.Image, error) {
 	default:
 		return nil, fmt.Errorf("from %q: want busybox or busybox-httpd", i.From)
 	}
-	img, err := make()
+	img, err := images.Own(i.Ref, make)()
 	if err != nil {
 		return nil, err
 	}

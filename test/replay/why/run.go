@@ -21,6 +21,9 @@ type Options struct {
 
 // Run sets a fixture up, asks, judges, and tries the printed remedies in order until one helps.
 func Run(ctx context.Context, o Options, f Fixture) Score {
+	if err := f.check(); err != nil {
+		return Score{Name: f.Name, Err: fmt.Errorf("%w: %w", ErrVoid, err)}
+	}
 	s, err := ask(ctx, o, f)
 	if err != nil {
 		return Score{Name: f.Name, Err: err}

@@ -55,7 +55,7 @@ func (w *World) step(ctx context.Context, s Step) error {
 	case "uncordon":
 		return w.kubectl(ctx, "uncordon", first(s.Node, s.Object))
 	case "taint":
-		return w.kubectl(ctx, "taint", "node", strings.TrimPrefix(first(s.Node, s.Object), "node/"), first(s.Add, s.Remove+"-"))
+		return w.taint(ctx, strings.TrimPrefix(first(s.Node, s.Object), "node/"), s.taints()...)
 	case "fake-node":
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -70,6 +70,8 @@ func (w *World) step(ctx context.Context, s Step) error {
 		return w.fakePod(ctx, s)
 	case "evict":
 		return w.evict(ctx, s)
+	case "bind":
+		return w.bind(ctx, s)
 	case "component":
 		if s.State == "stopped" {
 			return w.End(s.Component)
@@ -92,6 +94,40 @@ func first(a, b string) string {
 		return a
 	}
 	return b
+}
+
+// taint adds and removes taints of a node.
+func (w *World) taint(ctx context.Context, node string, taints ...string) error {
+	return w.kubectl(ctx, append([]string{"taint", "node", node}, taints...)...)
+}
+
+// taints are a step's taints as kubectl takes them.
+func (s Step) taints() (out []string) {
+	if s.Add != "" {
+		out = append(out, s.Add)
+	}
+	if s.Remove != "" {
+		out = append(out, strings.TrimSuffix(s.Remove, "-")+"-")
+	}
+	return out
+}
+
+// bind binds a Pod to a node as a scheduler does.
+func (w *World) bind(ctx context.Context, s Step) error {
+	words := split(s.Object)
+	name, namespace := strings.TrimPrefix(words[0], "pod/"), words[len(words)-1]
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": name},
+		"target": map[string]any{"apiVersion": "v1", "kind": "Node", "name": strings.TrimPrefix(s.Node, "node/")},
+	})
+	if err != nil {
+		return err
+	}
+	out, errs, code := w.pipe(ctx, string(body), "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/binding", "-f", "-")
+	if code != 0 {
+		return fmt.Errorf("%s%s", out, errs)
+	}
+	return nil
 }
 
 func (w *World) configure(s Step) error {

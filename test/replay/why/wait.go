@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -64,6 +65,10 @@ func (w *World) wait(ctx context.Context, object, until, within string) error {
 // shows is nil when the words are true now.
 func (w *World) shows(ctx context.Context, object, until string) error {
 	words := strings.Fields(until)
+	all, isGroup, err := groupOf(object)
+	if err != nil {
+		return err
+	}
 	switch {
 	case until == "evict answers 201":
 		return w.evicted(ctx, object)
@@ -73,11 +78,11 @@ func (w *World) shows(ctx context.Context, object, until string) error {
 			return err
 		}
 		return w.portForward(ctx, object, port, words[3])
-	case strings.HasPrefix(object, "pods "):
-		return w.several(ctx, object, until)
 	case later.MatchString(until):
 		m := later.FindStringSubmatch(until)
 		return w.showsAfter(ctx, object, m)
+	case isGroup:
+		return w.several(ctx, all, until)
 	}
 	o, err := w.get(ctx, object)
 	switch {
@@ -116,40 +121,16 @@ func (w *World) showsAfter(ctx context.Context, object string, m []string) error
 	return w.shows(ctx, object, m[1])
 }
 
-// several counts Pods: "at least 4 have phase Failed".
-func (w *World) several(ctx context.Context, object, until string) error {
-	var least int
-	var phase string
-	if n, err := fmt.Sscanf(until, "at least %d have phase %s", &least, &phase); n != 2 {
-		return fmt.Errorf("%q is not understood here: %w", until, err)
-	}
-	words := split(strings.TrimPrefix(object, "pods "))
-	list, err := w.dynamic.Resource(resources["pod"]).Namespace(words[len(words)-1]).List(ctx, metav1.ListOptions{LabelSelector: words[0]})
-	if err != nil {
-		return err
-	}
-	have := 0
-	for _, p := range list.Items {
-		if field(p.Object, "status.phase") == phase {
-			have++
-		}
-	}
-	if have < least {
-		return fmt.Errorf("%d Pods have phase %s, wanted at least %d", have, phase, least)
-	}
-	return nil
-}
-
 // get reads an object named as kubectl would have it: "pod/web", "deployment/web -n team-a".
 func (w *World) get(ctx context.Context, object string) (map[string]any, error) {
 	words := split(object)
 	kind, name, _ := strings.Cut(words[0], "/")
-	resource, ok := resources[kind]
-	if !ok {
-		return nil, fmt.Errorf("kind %q: add it to resources", kind)
+	resource, namespaced, err := w.resource(kind)
+	if err != nil {
+		return nil, err
 	}
 	var target dynamic.ResourceInterface = w.dynamic.Resource(resource)
-	if kind != "node" && kind != "pv" && kind != "namespace" && kind != "priorityclass" {
+	if namespaced {
 		target = w.dynamic.Resource(resource).Namespace(words[len(words)-1])
 	}
 	o, err := target.Get(ctx, name, metav1.GetOptions{})
@@ -159,19 +140,21 @@ func (w *World) get(ctx context.Context, object string) (map[string]any, error) 
 	return o.Object, nil
 }
 
-func gvr(group, version, plural string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
-}
-
-// resources are the kinds that fixtures wait for.
-var resources = map[string]schema.GroupVersionResource{
-	"pod": gvr("", "v1", "pods"), "node": gvr("", "v1", "nodes"), "service": gvr("", "v1", "services"),
-	"pvc": gvr("", "v1", "persistentvolumeclaims"), "persistentvolumeclaim": gvr("", "v1", "persistentvolumeclaims"), "pv": gvr("", "v1", "persistentvolumes"),
-	"deployment": gvr("apps", "v1", "deployments"), "replicaset": gvr("apps", "v1", "replicasets"), "statefulset": gvr("apps", "v1", "statefulsets"),
-	"daemonset": gvr("apps", "v1", "daemonsets"), "job": gvr("batch", "v1", "jobs"), "cronjob": gvr("batch", "v1", "cronjobs"),
-	"pdb": gvr("policy", "v1", "poddisruptionbudgets"), "poddisruptionbudget": gvr("policy", "v1", "poddisruptionbudgets"),
-	"podgroup": gvr("scheduling.x-k8s.io", "v1alpha1", "podgroups"), "priorityclass": gvr("scheduling.k8s.io", "v1", "priorityclasses"),
-	"resourcequota": gvr("", "v1", "resourcequotas"), "namespace": gvr("", "v1", "namespaces"),
+// resource finds a kind by any of the names that kubectl takes: singular, plural, short, with a
+// group. The server says which there are.
+func (w *World) resource(kind string) (r schema.GroupVersionResource, namespaced bool, err error) {
+	if r, err = w.mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion("")); err != nil {
+		return r, false, err
+	}
+	gvk, err := w.mapper.KindFor(r)
+	if err != nil {
+		return r, false, err
+	}
+	m, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return r, false, err
+	}
+	return r, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
 // tail is the end of what a process printed.

@@ -11,8 +11,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/test/replay/instance"
@@ -24,6 +28,7 @@ type World struct {
 	f       Fixture
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
+	mapper  meta.RESTMapper
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 
@@ -72,6 +77,12 @@ func (w *World) open(ctx context.Context) error {
 	if w.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
 		return err
 	}
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	cached := memory.NewMemCacheClient(d)
+	w.mapper = restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
 	if err := w.writeScheduler(w.f.Config.Scheduler); err != nil {
 		return err
 	}
