@@ -1,6 +1,10 @@
 #!/bin/bash
 # Runs the tests with progress: one line per package as it ends. As root, first builds what tests with real containers use (build/bin).
 # Arguments: package patterns, default ./...
+#
+# Exit codes: 0, every package passed at once. 1, something failed, and failed again when it ran alone. 3, something failed among the others and passed alone:
+# that is a test or a program that depends on what else the machine does, so it fails the run too, is named, and its first failure is printed once more at the end.
+# A retry that turned a run green would hide it until a busier machine meets it. The second run only tells the one from the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0
@@ -8,8 +12,12 @@ start=$(date +%s)
 since() { printf '%4ds' $(($(date +%s) - start)); }
 say() { echo "$(since)  $*"; }
 
+# Everything is compiled before anything runs, so that no test shares the machine with the compiler. No program is linked for that: `go build ./...` would link
+# each of hack/ and cmd/, and throw them away.
 say "compiling"
-go build ./...
+mkdir -p build
+go list -test -export -f '{{""}}' ./... >/dev/null
+go build -o build/progress ./hack/progress
 if [ "$(id -u)" = 0 ]; then
 	hack/deps.sh
 	hack/runtime.sh build/bin
@@ -18,31 +26,43 @@ if [ "$(id -u)" = 0 ]; then
 else
 	say "tests with real containers are skipped: they need root"
 fi
-mkdir -p build
 say "testing"
-# The log of every test feeds `make ledger`; people see one line per package and whatever failed.
+# Packages that take long run first, so that none of them is left alone at the end: those of the last run by their time, before it those with real containers.
+patterns=("${@:-./...}")
+mapfile -t packages < <(go list "${patterns[@]}" | build/progress -order build/test.json)
+# The log of every test feeds `make ledger`; people see one line per package and whatever failed. `make lint` vets.
 set +e
-go test -json -timeout 20m "${@:-./...}" | tee build/test.json | go run ./hack/progress "$start" build/failed
+go test -json -vet=off -timeout 20m "${packages[@]}" | tee build/test.json.new | build/progress "$start" build/failed
 code=${PIPESTATUS[0]}
+mv build/test.json.new build/test.json
 if [ "$code" != 0 ] && [ -s build/failed ] && [ "$(wc -l <build/failed)" -le 3 ]; then
-	# Tests with real containers share a machine with all others. What fails twice, the second time alone, fails the run; what does not is named.
-	say "once more, alone: $(xargs <build/failed)"
+	say "once more, alone, to tell what is broken from what is unsteady: $(xargs <build/failed)"
 	# shellcheck disable=SC2046 # a word for each package
-	if go test -json -count=1 -p 1 -timeout 20m $(cat build/failed) | go run ./hack/progress "$start"; [ "${PIPESTATUS[0]}" = 0 ]; then
-		code=0
+	if go test -json -vet=off -count=1 -p 1 -timeout 20m $(cat build/failed) | build/progress "$start"; [ "${PIPESTATUS[0]}" = 0 ]; then
+		code=3
 		unsteady=$(xargs <build/failed)
 	fi
 fi
 if [ "${*:-./...}" = ./... ]; then
 	# Programs that others wrote (Helm, controller-runtime) are a module of their own.
 	say "testing other people's clients"
-	clients() { (cd test/clients && go test -timeout 20m "$@" ./...); }
-	if ! clients; then
-		say "once more: test/clients"
-		if clients -count=1; then unsteady="${unsteady:-} test/clients"; else code=1; fi
+	clients() { (cd test/clients && go test -vet=off -timeout 20m "$@" ./... 2>&1); }
+	if ! clients | tee build/clients; then
+		say "once more, alone: test/clients"
+		if clients -count=1; then
+			unsteady="${unsteady:-} test/clients"
+			cat build/clients >>build/failed.txt
+			[ "$code" = 0 ] && code=3
+		else
+			code=1
+		fi
 	fi
 fi
 set -e
-[ -z "${unsteady:-}" ] || say "UNSTEADY: failed among the others, passed alone: $unsteady (what they printed stands above)"
+if [ -n "${unsteady:-}" ]; then
+	say "UNSTEADY: failed among the others, passed alone: $unsteady"
+	echo "What they printed when they failed:"
+	cat build/failed.txt
+fi
 say "done, exit code $code"
 exit "$code"

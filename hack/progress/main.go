@@ -1,10 +1,14 @@
 // Command progress reads `go test -json` and prints one line per package as it ends, and the output of what failed.
-// Its arguments are when the run began, in seconds since 1970 (times are printed from then), and a file that gets the failed packages, one a line.
+// Its arguments are when the run began, in seconds since 1970 (times are printed from then), and a
+// file that gets the failed packages, one a line; beside it, with .txt, what they printed.
+//
+// With -order LOG it reads packages and prints them in the order in which they shall be tested.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,15 +23,22 @@ type event struct {
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "-order" {
+		if err := printOrder(os.Stdin, os.Stdout, os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "progress:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	start := time.Now()
 	if len(os.Args) > 1 {
 		if s, err := strconv.ParseInt(os.Args[1], 10, 64); err == nil {
 			start = time.Unix(s, 0)
 		}
 	}
-	failed, err := run(os.Stdin, os.Stdout, start)
+	failed, said, err := run(os.Stdin, os.Stdout, start)
 	if err == nil && len(os.Args) > 2 {
-		err = os.WriteFile(os.Args[2], []byte(strings.Join(failed, "")), 0o644)
+		err = errors.Join(os.WriteFile(os.Args[2], []byte(strings.Join(failed, "")), 0o644), os.WriteFile(os.Args[2]+".txt", []byte(said), 0o644))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "progress:", err)
@@ -35,8 +46,10 @@ func main() {
 	}
 }
 
-// run returns the packages that failed, each with a newline.
-func run(in io.Reader, out io.Writer, start time.Time) (failed []string, err error) {
+// run returns the packages that failed, each with a newline, and what it wrote of them.
+func run(in io.Reader, out io.Writer, start time.Time) (failed []string, failures string, err error) {
+	var kept strings.Builder
+	bad := io.MultiWriter(out, &kept)
 	lines := bufio.NewReader(in)
 	said := map[string][]string{} // by package and test; dropped when it passes
 	var passed int                // packages
@@ -55,18 +68,18 @@ func run(in io.Reader, out io.Writer, start time.Time) (failed []string, err err
 			case "output", "build-output":
 				said[key] = append(said[key], e.Output)
 			case "build-fail":
-				fmt.Fprintf(out, "%s  does not compile: %s\n", at, e.ImportPath)
-				show(out, said[key])
+				fmt.Fprintf(bad, "%s  does not compile: %s\n", at, e.ImportPath)
+				show(bad, said[key])
 			case "pass", "skip", "fail":
 				if e.Test != "" {
 					tests[e.Action]++
 					if e.Action == "fail" {
-						show(out, said[key])
+						show(bad, said[key])
 					}
 				} else if e.Action == "fail" {
 					failed = append(failed, e.Package+"\n")
-					fmt.Fprintf(out, "%s  FAIL  %s  %.1fs\n", at, e.Package, e.Elapsed)
-					show(out, said[key])
+					fmt.Fprintf(bad, "%s  FAIL  %s  %.1fs\n", at, e.Package, e.Elapsed)
+					show(bad, said[key])
 				} else if e.Action == "pass" {
 					passed++
 					fmt.Fprintf(out, "%s  ok    %s  %.1fs\n", at, e.Package, e.Elapsed)
@@ -76,10 +89,10 @@ func run(in io.Reader, out io.Writer, start time.Time) (failed []string, err err
 		}
 		if err == io.EOF {
 			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed, len(failed), tests["pass"], tests["fail"], tests["skip"])
-			return failed, nil
+			return failed, kept.String(), nil
 		}
 		if err != nil {
-			return failed, err
+			return failed, kept.String(), err
 		}
 	}
 }

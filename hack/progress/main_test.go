@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const log = `{"Action":"output","Package":"m/a","Test":"TestX","Output":"the reason\n"}
+{"Action":"fail","Package":"m/a","Test":"TestX","Elapsed":1}
+{"Action":"output","Package":"m/a","Output":"FAIL\n"}
+{"Action":"fail","Package":"m/a","Elapsed":5}
+{"Action":"pass","Package":"m/b","Test":"TestY","Elapsed":9}
+{"Action":"pass","Package":"m/b","Elapsed":7}
+{"Action":"pass","Package":"m/c","Elapsed":0.1}
+`
+
+// What failed is named, and what it printed is kept, so that it can be told when the run is over.
+func TestFailuresAreNamedAndKept(t *testing.T) {
+	var out bytes.Buffer
+	failed, said, err := run(strings.NewReader(log), &out, time.Now())
+	if err != nil || !slices.Equal(failed, []string{"m/a\n"}) {
+		t.Errorf("%q %v", failed, err)
+	}
+	for _, text := range []string{said, out.String()} {
+		if !strings.Contains(text, "FAIL  m/a") || !strings.Contains(text, "the reason") {
+			t.Errorf("lacks the failure:\n%s", text)
+		}
+	}
+	if strings.Contains(said, "m/b") {
+		t.Errorf("tells of what passed:\n%s", said)
+	}
+}
+
+// What took longest starts first; what is not known comes by what it is.
+func TestOrder(t *testing.T) {
+	took, err := times(strings.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := order([]string{"m/c", "m/a", "m/new", "m/b", "m/test/e2e"}, took)
+	if want := []string{"m/test/e2e", "m/b", "m/a", "m/c", "m/new"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
