@@ -86,6 +86,9 @@ func (p pull) present(a *Answer) {
 		others = p.in.Cluster.Nodes
 	}
 	found, image, node := imagePresence(p.c.spec.Image, p.in.Node, p.in.Images, others), p.c.spec.Image, p.in.Pod.Spec.NodeName
+	if found.here && !strings.HasSuffix(a.Cause, ".") {
+		a.Cause += "."
+	}
 	switch policy := p.c.spec.ImagePullPolicy; {
 	case found.here && policy == corev1.PullAlways:
 		a.Cause += fmt.Sprintf(" Node %s has this image already, but imagePullPolicy Always%s asks the registry at each start; IfNotPresent would use what is there.", node, p.byDefault())

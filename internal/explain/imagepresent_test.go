@@ -24,7 +24,7 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 		want, not   []string
 	}{
 		{"Always, there under its full name", "busybox:1.36", always, []string{"docker.io/library/busybox:1.36"}, nil, nil,
-			[]string{"Node n1 has this image already, but imagePullPolicy Always asks the registry", "IfNotPresent would use what is there", "imagePullPolicy IfNotPresent", `"imagePullPolicy":"IfNotPresent"`}, []string{"default for"}},
+			[]string{"connection refused. Node n1 has this image already, but imagePullPolicy Always asks the registry", "IfNotPresent would use what is there", "imagePullPolicy IfNotPresent", `"imagePullPolicy":"IfNotPresent"`}, []string{"default for"}},
 		{"no tag is latest, whose default is Always", "busybox", always, []string{"docker.io/library/busybox:latest"}, nil, nil,
 			[]string{"imagePullPolicy Always (the default for the tag latest)", "IfNotPresent would use"}, nil},
 		{"only the runtime tells of it", "reg.test:5000/team/app:2", always, nil, []string{"reg.test:5000/team/app:2"}, nil, []string{"has this image already"}, nil},
