@@ -186,8 +186,9 @@ func (r *repairer) say(ctx context.Context, by record.EventRecorder, all []servi
 	}
 }
 
-func (r *repairer) mend(ctx context.Context, all []corev1.Service, w services.World) error {
+func (r *repairer) mend(ctx context.Context, all []corev1.Service, w services.World) (err error) {
 	found := services.Mend(all, w, time.Now())
+	defer func() { services.CountIPRepair(found.Say, err) }()
 	r.say(ctx, r.addresses, found.Say)
 	client := r.client.NetworkingV1().IPAddresses()
 	for _, e := range found.Remove {
@@ -226,12 +227,14 @@ func (r *repairer) enter(ctx context.Context, e *networkingv1.IPAddress) error {
 }
 
 // mendPorts compares the node ports of Services with the map of all that are held.
-func (r *repairer) mendPorts(ctx context.Context, all []corev1.Service) error {
+func (r *repairer) mendPorts(ctx context.Context, all []corev1.Service) (err error) {
+	var found services.PortRepair
+	defer func() { services.CountPortRepair(found.Say, err) }()
 	m, _, err := r.ports.read(ctx)
 	if err != nil {
 		return err
 	}
-	found := services.MendPorts(all, m, r.lost, time.Now())
+	found = services.MendPorts(all, m, r.lost, time.Now())
 	r.lost = found.Lost
 	r.say(ctx, r.nodePorts, found.Say)
 	if len(found.Take)+len(found.Give) == 0 {

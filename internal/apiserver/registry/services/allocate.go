@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -77,7 +78,11 @@ func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) 
 	learned := false
 	for range tries {
 		t := &taking{Allocator: a}
-		if err := t.locked(ctx, s, old); err != nil {
+		err := t.locked(ctx, s, old)
+		if !dryRun {
+			t.counted()
+		}
+		if err != nil {
 			if !t.short || learned || a.ledger == nil {
 				return nil, err
 			}
@@ -121,6 +126,7 @@ func (t *taking) locked(ctx context.Context, s, old *v1.Service) error {
 		t.undo()
 		return err
 	}
+	t.measure()
 	return nil
 }
 
@@ -129,6 +135,7 @@ func (t *taking) back() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.undo()
+	t.measure()
 }
 
 func (t *taking) finish(ctx context.Context, s, old *v1.Service, ok bool) {
@@ -165,6 +172,7 @@ func (a *Allocator) free(ctx context.Context, s, kept *v1.Service) {
 	for _, n := range ports {
 		a.ports.release(n)
 	}
+	a.measure()
 }
 
 // portsOf are the node ports a Service holds, its health check's included, each once.
@@ -184,9 +192,10 @@ func portsOf(s *v1.Service) []int {
 // taking is one write's allocations, so that they can be undone.
 type taking struct {
 	*Allocator
-	ips   []string
-	ports []int
-	short bool // it was refused as somebody has what it asked for, or all
+	ips      []string
+	ports    []int
+	attempts []attempt
+	short    bool // it was refused as somebody has what it asked for, or all
 }
 
 func (t *taking) undo() {
@@ -233,14 +242,19 @@ func (t *taking) addresses(s, old *v1.Service) error {
 			if slices.Contains(had, ip) {
 				continue
 			}
-			if err := t.takeIP(t.poolOf(family, ip), ip); err != nil {
+			p, begun := t.poolOf(family, ip), time.Now()
+			err := t.takeIP(p, ip)
+			t.tried(p.prefix.String(), scopeStatic, begun, err)
+			if err != nil {
 				t.short = true
 				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked, fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
 			}
 			t.ips = append(t.ips, ip)
 			continue
 		}
-		ip, err := t.anyIP(family)
+		begun := time.Now()
+		ip, cidr, err := t.anyIP(family)
+		t.tried(cidr, scopeDynamic, begun, err)
 		if err != nil {
 			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
@@ -271,18 +285,22 @@ func (a *Allocator) poolOf(family v1.IPFamily, ip string) *pool {
 	return first
 }
 
-// anyIP takes a free address of a family, from the server's own range as long as it has one.
-func (a *Allocator) anyIP(family v1.IPFamily) (string, error) {
+// anyIP takes a free address of a family, from the server's own range as long as it has one; cidr is the range it is
+// of, or, with an error, the family's first.
+func (a *Allocator) anyIP(family v1.IPFamily) (ip, cidr string, err error) {
 	for _, p := range a.pools {
 		if p.family != family || p.closed {
 			continue
 		}
 		if ip, err := p.next(); err == nil {
 			a.mark(ip)
-			return ip, nil
+			return ip, p.prefix.String(), nil
+		}
+		if cidr == "" {
+			cidr = p.prefix.String()
 		}
 	}
-	return "", errFull
+	return "", cidr, errFull
 }
 
 // nodePorts takes the ports asked for and, where the type wants them, free ones for the rest. Ports of one number and different protocols
@@ -299,7 +317,9 @@ func (t *taking) nodePorts(s, old *v1.Service) error {
 		if !needsNodePort(s) || p.NodePort == 0 || mine(int(p.NodePort)) {
 			continue
 		}
-		if err := t.Allocator.ports.take(int(p.NodePort)); err != nil {
+		err := t.Allocator.ports.take(int(p.NodePort))
+		t.triedPort(scopeStatic, err)
+		if err != nil {
 			t.short = true
 			return invalid(s, field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error()))
 		}
@@ -314,6 +334,7 @@ func (t *taking) nodePorts(s, old *v1.Service) error {
 			continue
 		}
 		n, err := t.Allocator.ports.next()
+		t.triedPort(scopeDynamic, err)
 		if err != nil {
 			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
@@ -344,13 +365,17 @@ func (t *taking) healthPort(s *v1.Service, mine func(int) bool) error {
 	case n != 0 && mine(n):
 		return nil
 	case n != 0:
-		if err := t.Allocator.ports.take(n); err != nil {
+		err := t.Allocator.ports.take(n)
+		t.triedPort(scopeStatic, err)
+		if err != nil {
 			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n, err))
 		}
 	default:
 		var err error
-		if n, err = t.Allocator.ports.next(); err != nil {
+		n, err = t.Allocator.ports.next()
+		t.triedPort(scopeDynamic, err)
+		if err != nil {
 			t.short = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort: %w", err))
 		}

@@ -1,0 +1,104 @@
+package services
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// figures are the samples of the allocators' families by name and labels.
+func figures(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			out[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return out
+}
+
+// Allocations, refusals and what is left of each range are counted under upstream's names; a dry run is not.
+//
+// row: OPS-11
+func TestAllocationsAreCounted(t *testing.T) {
+	const cidr = "10.211.0.0/28"
+	a, err := New([]netip.Prefix{netip.MustParsePrefix(cidr)}, 30000, 30001, func(context.Context) ([]v1.Service, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := figures(t)
+	service := func(s v1.ServiceSpec) *v1.Service {
+		s.Ports = []v1.ServicePort{{Port: 80, Protocol: v1.ProtocolTCP}}
+		out := &v1.Service{Spec: s}
+		Default(out)
+		return out
+	}
+	try := func(s *v1.Service, dryRun bool) func(bool) {
+		t.Helper()
+		finish, err := a.begin(t.Context(), s, nil, dryRun)
+		if err != nil {
+			return nil
+		}
+		return finish
+	}
+	try(service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort}), true)(true)
+	kept := service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort})
+	try(kept, false)(true)
+	try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.211.0.3", ClusterIPs: []string{"10.211.0.3"}}), false)(true)
+	for range 2 {
+		if ip := kept.Spec.ClusterIP; try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip}}), false) != nil {
+			t.Error("an address was given twice")
+		}
+	}
+	after := figures(t)
+	for name, want := range map[string]float64{
+		"kube_apiserver_clusterip_allocator_allocation_total " + cidr + " dynamic":       1,
+		"kube_apiserver_clusterip_allocator_allocation_total " + cidr + " static":        1,
+		"kube_apiserver_clusterip_allocator_allocation_errors_total " + cidr + " static": 2,
+		"kube_apiserver_clusterip_allocator_allocation_duration_seconds " + cidr:         2,
+		"kube_apiserver_nodeport_allocator_allocation_total dynamic":                     1,
+	} {
+		if got := after[name] - before[name]; got != want {
+			t.Errorf("%s grew by %v, want %v", name, got, want)
+		}
+	}
+	a.release(kept)
+	now := figures(t)
+	for name, want := range map[string]float64{
+		"kube_apiserver_clusterip_allocator_allocated_ips " + cidr: 1, "kube_apiserver_clusterip_allocator_available_ips " + cidr: 13,
+		"kube_apiserver_nodeport_allocator_allocated_ports": 0, "kube_apiserver_nodeport_allocator_available_ports": 2,
+	} {
+		if now[name] != want {
+			t.Errorf("%s is %v, want %v", name, now[name], want)
+		}
+	}
+}
+
+// What a repair finds is counted by upstream's types, every reason that it can give.
+func TestRepairsAreCounted(t *testing.T) {
+	before := figures(t)
+	CountIPRepair([]Finding{{Reason: "ClusterIPNotAllocated"}, {Reason: "IPAddressNotAllocated"}, {Reason: "of tomorrow"}}, nil)
+	CountIPRepair(nil, errFull)
+	CountPortRepair([]Finding{{Reason: "PortAlreadyAllocated"}}, errFull)
+	after := figures(t)
+	for _, name := range []string{
+		"apiserver_clusterip_repair_ip_errors_total repair", "apiserver_clusterip_repair_ip_errors_total leak", "apiserver_clusterip_repair_ip_errors_total unknown",
+		"apiserver_clusterip_repair_reconcile_errors_total", "apiserver_nodeport_repair_port_errors_total duplicate", "apiserver_nodeport_repair_reconcile_errors_total",
+	} {
+		if got := after[name] - before[name]; got != 1 {
+			t.Errorf("%s grew by %v, want 1", name, got)
+		}
+	}
+}
