@@ -25,6 +25,7 @@ func start(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	serveEtcdMetrics()
 	e, err := launch(config(dir, socket, o))
 	if err != nil {
 		release()
