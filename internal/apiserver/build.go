@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 
 	"github.com/gantry-project/gantry/internal/apiserver/audit"
@@ -104,8 +105,17 @@ func (b *builder) makeClients() (err error) {
 	if b.client, err = kubernetes.NewForConfig(b.loopback); err != nil {
 		return err
 	}
-	b.informers = informers.NewSharedInformerFactory(b.client, 10*time.Minute)
+	b.informers = informers.NewSharedInformerFactoryWithOptions(b.client, 10*time.Minute, informerName()...)
 	return nil
+}
+
+// informerName has the first server of the process measure its informers (informer_*); names are the process's.
+func informerName() []informers.SharedInformerOption {
+	name, err := cache.NewInformerName("kube-apiserver")
+	if err != nil {
+		return nil // another server has it
+	}
+	return []informers.SharedInformerOption{informers.WithInformerName(name)}
 }
 
 // makeGeneric fills in what all servers of the chain share.

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,6 +21,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	genericfeatures "k8s.io/apiserver/pkg/features"
+	"k8s.io/component-base/metrics/prometheus/compatversion"
+	"k8s.io/component-base/metrics/prometheus/feature"
 
 	"github.com/gantry-project/gantry/internal/apiserver/keyfile"
 	"github.com/gantry-project/gantry/internal/apiserver/outlet"
@@ -29,13 +32,26 @@ import (
 
 // switchFeatures turns on what is asked for and what the library leaves off. The library's gates are the process's: what one server of it has on, all have.
 func switchFeatures(f features.Features) error {
-	if !f.CBORServingAndStorage || utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
-		return nil
+	if f.CBORServingAndStorage && !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
+		if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) + "=true"); err != nil {
+			return fmt.Errorf("feature CBORServingAndStorage: %w", err)
+		}
 	}
-	if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) + "=true"); err != nil {
-		return fmt.Errorf("feature CBORServingAndStorage: %w", err)
-	}
+	tellFeatures(f)
 	return nil
+}
+
+// tellFeatures fills kubernetes_feature_enabled, with the library's gates and Gantry's own, and version_info.
+func tellFeatures(f features.Features) {
+	utilfeature.DefaultMutableFeatureGate.AddMetrics()
+	ctx := context.Background()
+	feature.RecordFeatureInfo(ctx, "GenericWorkload", "BETA", f.GenericWorkload)
+	e := newEffective(false)
+	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(), e.MinCompatibilityVersion().String()
+	if f.V136 {
+		emulated, least = "1.36", "1.35"
+	}
+	compatversion.RecordCompatVersionInfo(ctx, "kube", binary, emulated, least)
 }
 
 // serving is how the port answers: the serving pair and whose client certificates count, both re-read when their files change.

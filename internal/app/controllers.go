@@ -56,7 +56,12 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 			return err
 		}
 	}
-	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(unmanaged))
+	options := []informers.SharedInformerOption{informers.WithTransform(unmanaged)}
+	if name, err := cache.NewInformerName("kube-controller-manager"); err == nil { // else others of this process are measured by it
+		defer name.Release()
+		options = append(options, informers.WithInformerName(name))
+	}
+	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
 	shared.InformerFor(&corev1.Pod{}, o.podInformer)
 	runs := []func(context.Context) error{func(ctx context.Context) error { return o.control(ctx, client, shared, ca) }}
 	if o.signer.Key != "" {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go's metrics: informers, work queues, requests, leases
 	"k8s.io/klog/v2"
 )
 

@@ -19,6 +19,7 @@ import (
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 	library "k8s.io/endpointslice"
+	"k8s.io/endpointslice/metrics"
 	"k8s.io/endpointslice/topologycache"
 	"k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
@@ -54,6 +55,7 @@ func New(d loop.Deps) loop.Runner {
 		deps: d, services: core.Services().Lister(), pods: core.Pods().Lister(), nodes: core.Nodes().Lister(), slices: slices.Lister(),
 		tracker: util.NewEndpointSliceTracker(), triggers: util.NewTriggerTimeTracker(), topology: topologycache.NewTopologyCache(),
 	}
+	metrics.RegisterMetrics() // what the reconciler counts
 	c.library = library.NewReconciler(d.Client, c.nodes, perSlice, c.tracker, c.topology, d.Recorder, manager, library.WithPreferSameTrafficDistributionEnabled(true))
 	q := loop.NewQueue("endpointslice", 5, c.sync)
 	q.WatchSelf(core.Services().Informer())

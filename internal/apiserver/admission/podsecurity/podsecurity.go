@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/legacyregistry"
 	podsecurity "k8s.io/pod-security-admission/admission"
 	"k8s.io/pod-security-admission/admission/api/load"
 	"k8s.io/pod-security-admission/api"
@@ -46,7 +48,7 @@ func New() (*Plugin, error) {
 	return &Plugin{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
 		judge: &podsecurity.Admission{
-			Configuration: config, Evaluator: evaluator, Metrics: uncounted{}, PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
+			Configuration: config, Evaluator: evaluator, Metrics: counters(), PodSpecExtractor: podsecurity.DefaultPodSpecExtractor{},
 		},
 	}, nil
 }
@@ -140,9 +142,9 @@ func (q question) GetUserName() string {
 	return ""
 }
 
-// uncounted drops the library's counters: its registry is the process's, and a process may hold several servers.
-type uncounted struct{}
-
-func (uncounted) RecordEvaluation(metrics.Decision, api.LevelVersion, metrics.Mode, api.Attributes) {}
-func (uncounted) RecordExemption(api.Attributes)                                                    {}
-func (uncounted) RecordError(bool, api.Attributes)                                                  {}
+// counters are the process's, as its registry is: all servers in it count together.
+var counters = sync.OnceValue(func() metrics.Recorder {
+	r := metrics.NewPrometheusRecorder(api.GetAPIVersion())
+	r.MustRegister(legacyregistry.MustRegister)
+	return r
+})

@@ -186,7 +186,12 @@ func (v *Validator) judge(ctx context.Context, c *Claims) (*serviceaccount.Servi
 	if err := v.bound(ctx, p, info); err != nil {
 		return nil, err
 	}
-	if p.WarnAfter != nil && now.After(p.WarnAfter.Time()) {
+	switch {
+	case p.WarnAfter == nil || *p.WarnAfter == 0: // only tokens of a Pod's projected volume are watched
+	case !now.After(p.WarnAfter.Time()):
+		validTokens.WithContext(ctx).Inc()
+	default:
+		staleTokens.WithContext(ctx).Inc()
 		late := now.Sub(p.WarnAfter.Time())
 		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/stale-token",
 			fmt.Sprintf("subject: %s, seconds after warning threshold: %.0f", c.Subject, late.Seconds()))

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	authorizationmetrics "k8s.io/apiserver/pkg/authorization/metrics"
 	"k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/util/webhook"
 	authzwebhook "k8s.io/apiserver/plugin/pkg/authorizer/webhook"
@@ -157,20 +158,32 @@ func (a *Authorizer) build() (*links, error) {
 	var rules []authorizer.RuleResolver
 	for _, one := range c.Authorizers {
 		if in, ok := a.inside[one.Type]; ok {
-			all, rules = append(all, union.NamedAuthorizer{AuthorizerName: one.Name, Authorizer: in}), append(rules, in)
+			all, rules = append(all, counted(one, in)), append(rules, in)
 			continue
 		}
 		hook, err := dial(one, compiler)
 		if err != nil {
 			return nil, fmt.Errorf("%s: authorizer %s: %w", what, one.Name, err)
 		}
-		all, rules = append(all, union.NamedAuthorizer{AuthorizerName: one.Name, Authorizer: hook}), append(rules, hook)
+		all, rules = append(all, counted(one, hook)), append(rules, hook)
 	}
 	joined, err := union.New(all...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return &links{text, joined, union.NewRuleResolvers(rules...)}, nil
+}
+
+// counted is an authorizer of the chain whose decisions are counted by its type and name.
+func counted(one apiserver.AuthorizerConfiguration, a authorizer.Authorizer) union.NamedAuthorizer {
+	return union.NamedAuthorizer{AuthorizerName: one.Name, Authorizer: authorizationmetrics.InstrumentedAuthorizer(string(one.Type), one.Name, a)}
+}
+
+// measured counts what is asked of webhooks.
+type measured struct {
+	metrics.NoopRequestMetrics
+	metrics.WebhookMetrics
+	authorizationcel.MatcherMetrics
 }
 
 func dial(one apiserver.AuthorizerConfiguration, compiler authorizationcel.Compiler) (*authzwebhook.WebhookAuthorizer, error) {
@@ -194,7 +207,8 @@ func dial(one apiserver.AuthorizerConfiguration, compiler authorizationcel.Compi
 		return d.Duration
 	}
 	return authzwebhook.New(cfg, w.SubjectAccessReviewVersion, ttl(w.CacheAuthorizedRequests, w.AuthorizedTTL), ttl(w.CacheUnauthorizedRequests, w.UnauthorizedTTL),
-		*authzwebhook.DefaultRetryBackoff(), decision, w.MatchConditions, one.Name, metrics.NoopAuthorizerMetrics{}, compiler)
+		*authzwebhook.DefaultRetryBackoff(), decision, w.MatchConditions, one.Name,
+		measured{WebhookMetrics: metrics.NewWebhookMetrics(), MatcherMetrics: authorizationcel.NewMatcherMetrics()}, compiler)
 }
 
 // Run builds the chain anew when its file changes, until the context ends. A file that is wrong changes nothing and is logged.
