@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"github.com/coredns/caddy"
@@ -24,13 +25,20 @@ import (
 // cached keeps upstream's answers for half a minute at most, failures for five seconds.
 const cached = "cache 30 ."
 
+// except is cached with nothing kept of zones, whose names change at once. As in CoreDNS's usual configuration every
+// query passes it, and is counted there.
+func except(zones []string) string {
+	own := strings.Join(zones, " ")
+	return cached + " {\n  disable success " + own + "\n  disable denial " + own + "\n}"
+}
+
 // chain answers by one state of the settings.
 type chain struct {
 	mux      *dnsserver.Server
 	forwards []*forward.Forward
 }
 
-// newChain puts the handlers of settings together: the cluster's names first, then stub domains and upstreams behind caches.
+// newChain puts the handlers of settings together: the cluster's names first, then stub domains and upstreams, behind caches.
 func newChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamWatch) (*chain, error) {
 	c := &chain{}
 	last := plugin.Handler(nowhere{})
@@ -42,9 +50,16 @@ func newChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamWa
 	}
 	own := *cluster // the handlers of an older chain may still be at work
 	own.Next = last
-	configs := []*dnsserver.Config{zone(".", &own)}
+	first, err := directive("cache", except(own.Zones), &own)
+	if err != nil {
+		return nil, err
+	}
+	configs := []*dnsserver.Config{zone(".", first)}
 	for _, stub := range s.Stubs {
 		h, err := c.ask(stub.Servers, watch)
+		if err == nil {
+			h, err = directive("cache", cached, h)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("stub domain %s: %w", stub.Zone, err)
 		}
@@ -60,7 +75,7 @@ func zone(name string, h plugin.Handler) *dnsserver.Config {
 	return &dnsserver.Config{Zone: name, Plugin: []plugin.Plugin{func(plugin.Handler) plugin.Handler { return h }}}
 }
 
-// ask makes a cache before a forwarder.
+// ask makes a forwarder.
 func (c *chain) ask(servers []netip.AddrPort, watch *upstreamWatch) (plugin.Handler, error) {
 	h, err := directive("forward", plan.Forwarding(servers), nil)
 	if err != nil {
@@ -74,7 +89,7 @@ func (c *chain) ask(servers []netip.AddrPort, watch *upstreamWatch) (plugin.Hand
 		return nil, err
 	}
 	c.forwards = append(c.forwards, f)
-	return directive("cache", cached, watched{f, watch})
+	return watched{f, watch}, nil
 }
 
 // directive sets a plugin of CoreDNS up by its stanza, without any server of its own.

@@ -123,6 +123,11 @@ func (s *Server) publish(ctx context.Context) error {
 		if apierrors.IsAlreadyExists(err) {
 			return nil // another server was first
 		}
+	} else if more := plan.Completed(have); more != nil {
+		_, err = services.Update(ctx, more, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) || apierrors.IsForbidden(err) {
+			return nil // the next look sees what it became; a node that may not do it leaves it to others
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("service %s at %s: %w", plan.ServiceName, at, err)
@@ -144,7 +149,7 @@ func (s *Server) withdraw(ctx context.Context) {
 }
 
 func (s *Server) publishSlice(ctx context.Context) error {
-	want := plan.Server{Node: s.o.Node, At: s.at}
+	want := plan.Server{Node: s.o.Node, At: s.at, Metrics: s.metricsPort()}
 	node, err := s.client.CoreV1().Nodes().Get(ctx, s.o.Node, metav1.GetOptions{})
 	if err == nil {
 		want.NodeUID = node.UID

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type Server struct {
 	client  k8s.Interface
 	sockets []socket
 	at      netip.AddrPort // where others reach it
+	metrics net.Listener   // at the same address, for who scrapes the Service; nil: not served
 	names   *kubernetes.Kubernetes
 	watch   upstreamWatch
 	now     atomic.Pointer[chain]
@@ -73,6 +75,9 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 		}
 		s.at = s.sockets[len(s.sockets)-1].address(b.Addr())
 	}
+	if o.Publish {
+		s.metrics = listenMetrics(ctx, s.at.Addr())
+	}
 	return s, nil
 }
 
@@ -90,6 +95,9 @@ func (s *Server) open(ctx context.Context, at netip.AddrPort, link string) error
 func (s *Server) close() {
 	for _, one := range s.sockets {
 		one.close()
+	}
+	if s.metrics != nil {
+		_ = s.metrics.Close()
 	}
 }
 
@@ -114,7 +122,8 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		},
 		s.follow,
-		s.web,
+		func(ctx context.Context) error { return served(ctx, s.o.Web, s.pages()) },
+		func(ctx context.Context) error { return served(ctx, s.metrics, metricsPage()) },
 	}
 	for _, one := range s.sockets {
 		runs = append(runs, func(ctx context.Context) error { return one.serve(ctx, s) })

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +18,9 @@ const (
 	ServiceName   = "kube-dns"
 	ConfigMapName = "kube-dns"
 	managedBy     = "dns.gantry"
+	// MetricsPort is where the Service has the servers' metrics, as upstream's add-on.
+	MetricsPort = 9153
+	metrics     = "metrics"
 )
 
 func tagged() map[string]string {
@@ -29,12 +34,41 @@ func Service(at netip.Addr) *v1.Service {
 		family = v1.IPv6Protocol
 	}
 	return &v1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: tagged()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ServiceName, Labels: tagged(), Annotations: scraped()},
 		Spec: v1.ServiceSpec{
 			ClusterIP: at.String(), IPFamilies: []v1.IPFamily{family}, TrafficDistribution: ptr.To(v1.ServiceTrafficDistributionPreferSameNode),
-			Ports: []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: port}, {Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: port}},
+			Ports: []v1.ServicePort{{Name: "dns", Protocol: v1.ProtocolUDP, Port: port}, {Name: "dns-tcp", Protocol: v1.ProtocolTCP, Port: port}, metricsPort()},
 		},
 	}
+}
+
+// scraped are the annotations by which a Prometheus finds the metrics.
+func scraped() map[string]string {
+	return map[string]string{"prometheus.io/port": strconv.Itoa(MetricsPort), "prometheus.io/scrape": "true"}
+}
+
+func metricsPort() v1.ServicePort {
+	return v1.ServicePort{Name: metrics, Protocol: v1.ProtocolTCP, Port: MetricsPort}
+}
+
+// Completed is a Service of an earlier version of Gantry with the metrics port and its annotations; nil when it lacks
+// nothing. Annotations that somebody set stay.
+func Completed(have *v1.Service) *v1.Service {
+	out := have.DeepCopy()
+	if !slices.ContainsFunc(out.Spec.Ports, func(p v1.ServicePort) bool {
+		return p.Name == metrics || p.Protocol == v1.ProtocolTCP && p.Port == MetricsPort
+	}) {
+		out.Spec.Ports = append(out.Spec.Ports, metricsPort())
+	}
+	for k, v := range scraped() {
+		if _, set := out.Annotations[k]; !set {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, k, v)
+		}
+	}
+	if len(out.Spec.Ports) == len(have.Spec.Ports) && len(out.Annotations) == len(have.Annotations) {
+		return nil
+	}
+	return out
 }
 
 // Foreign tells why a Service of that name is not to be touched; empty when it is Gantry's.
@@ -53,6 +87,7 @@ type Server struct {
 	Node    string
 	NodeUID types.UID // empty: the node is not known, and the slice has no owner
 	At      netip.AddrPort
+	Metrics uint16 // port of its metrics at the same address; 0: not served
 }
 
 // SliceName is the name of a node's slice.
@@ -78,6 +113,9 @@ func Slice(s Server) *discoveryv1.EndpointSlice {
 			{Name: ptr.To("dns"), Protocol: ptr.To(v1.ProtocolUDP), Port: ptr.To(int32(s.At.Port()))},
 			{Name: ptr.To("dns-tcp"), Protocol: ptr.To(v1.ProtocolTCP), Port: ptr.To(int32(s.At.Port()))},
 		},
+	}
+	if s.Metrics != 0 {
+		out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: ptr.To(metrics), Protocol: ptr.To(v1.ProtocolTCP), Port: ptr.To(int32(s.Metrics))})
 	}
 	if s.NodeUID != "" {
 		out.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: s.Node, UID: s.NodeUID}}
