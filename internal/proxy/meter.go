@@ -20,7 +20,8 @@ type meter struct {
 	registry                 *prometheus.Registry
 	sync, fullSync, partSync *prometheus.HistogramVec
 	conntrack                *prometheus.HistogramVec
-	programming, toRule      prometheus.Histogram
+	programming              *prometheus.HistogramVec
+	toRule                   prometheus.Histogram
 	last, queued, noLocal    *prometheus.GaugeVec
 	counters
 }
@@ -52,7 +53,9 @@ func newMeter() *meter {
 		m.registry.MustRegister(h)
 		return h
 	}
-	m.programming = histogram("kubeproxy", "network_programming_duration_seconds", "In Cluster Network Programming Latency in seconds", programmingBuckets())
+	m.programming = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy", Name: "network_programming_duration_seconds",
+		Help: "In Cluster Network Programming Latency in seconds", Buckets: programmingBuckets()}, []string{ipFamily})
+	m.registry.MustRegister(m.programming)
 	m.toRule = histogram("gantry_proxy", "change_to_rule_seconds", "Time from hearing of a change of a Service or its endpoints to the rule in the kernel", durations)
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "kubeproxy", Name: name, Help: help}, labels)

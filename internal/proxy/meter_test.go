@@ -38,6 +38,7 @@ func TestFiguresHaveUpstreamsNames(t *testing.T) {
 	}
 	p.countNoLocal(0, []rules.Port{{InternalLocal: true, Any: true}}, 1)
 	p.meter.failures.WithLabelValues("IPv4")
+	p.programmed([][]rules.Port{{{}}}, nil, time.Second)
 	p.meter.forgotten.WithLabelValues("IPv4")
 	p.meter.conntrack.WithLabelValues("IPv4")
 	p.meter.partSync.WithLabelValues("IPv4")

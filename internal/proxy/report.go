@@ -8,6 +8,16 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
+// programmed measures a change of endpoints in each family in which the Service had rules or has some.
+func (p *Proxy) programmed(before, after [][]rules.Port, took time.Duration) {
+	some := func(of [][]rules.Port, i int) bool { return i < len(of) && len(of[i]) > 0 }
+	for i, t := range p.o.Tables {
+		if some(before, i) || some(after, i) {
+			p.meter.programming.WithLabelValues(familyLabel(t.Settings.Family)).Observe(took.Seconds())
+		}
+	}
+}
+
 // report measures how long the told changes took, and puts what is new about endpoints into the journal. What the first look finds is not new.
 func (p *Proxy) report(dirty map[string]change, was map[string][][]rules.Port, first bool) {
 	now := time.Now()
@@ -18,7 +28,7 @@ func (p *Proxy) report(dirty map[string]change, was map[string][][]rules.Port, f
 		took := now.Sub(c.since)
 		p.meter.toRule.Observe(took.Seconds())
 		for _, t := range c.triggers {
-			p.meter.programming.Observe(now.Sub(t).Seconds())
+			p.programmed(was[key], p.ports[key], now.Sub(t))
 		}
 		before, after := endpoints(was[key]), endpoints(p.ports[key])
 		came, left := 0, 0
