@@ -37,6 +37,7 @@ type nodeAPI struct {
 	events  record.EventRecorder
 	kubelet *kubelet.Kubelet // from attach on
 	started time.Time
+	cgroups int // version of the hierarchy
 }
 
 // newAPI makes the parts that must hear the node's facts from the beginning.
@@ -45,7 +46,7 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAPI{n: n, meter: n.engine.meter, started: time.Now()}
+	a := &nodeAPI{n: n, meter: n.engine.meter, started: time.Now(), cgroups: tree.Version()}
 	engine, resources := n.engine.client.Probing(), n.resources(tree)
 	a.keeper = keep.New(keep.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
@@ -87,7 +88,7 @@ func (a *nodeAPI) mounted(uid types.UID) map[string]volume.Mounted {
 func (a *nodeAPI) attach(k *kubelet.Kubelet, o *serve.Options) {
 	a.kubelet = k
 	a.meter.Attach(metrics.Sources{
-		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Pods: a.pods, Missed: k.Missed, Stuck: a.stuck, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
+		NodeName: a.n.place.nodeName, Version: "v" + kubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods, Missed: k.Missed, Stuck: a.stuck, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {
@@ -202,7 +203,7 @@ func (machineReader) Node() (stats.Sample, error) {
 	return stats.Sample{
 		At: u.At, CPUNanos: u.CPUNanoseconds, MemoryAvailable: u.MemoryAvailable, MemoryUsed: u.MemoryUsed, WorkingSet: u.MemoryWorkingSet, MemoryRSS: u.MemoryRSS,
 		Faults: u.Faults, MajorFaults: u.MajorFaults, Swap: u.SwapUsed, SwapTotal: u.SwapTotal, Processes: int64(u.Processes), MaxProcesses: int64(u.MaxProcesses),
-		Pressure: cgroup.Pressure("/proc/pressure"),
+		Pressure: cgroup.Pressure("/proc/pressure"), Devices: proc.Disks("/"),
 	}, nil
 }
 

@@ -246,6 +246,8 @@ type VolumeWaiting struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
+	Took    Took   `json:"took,omitempty"`    // the try
+	Unmount bool   `json:"unmount,omitempty"` // it is being taken down
 }
 
 // Line prints the wait.

@@ -35,10 +35,14 @@ type Request struct {
 
 	// CertPEM and KeyPEM are the client certificate to begin with; nil when there is none yet.
 	CertPEM, KeyPEM []byte
+
+	rotated certificate.Histogram
+	failed  certificate.Counter
 }
 
 // Serving asks the signer kubernetes.io/kubelet-serving; somebody must approve the request.
 func Serving(q Request) (*Requested, error) {
+	q.rotated, q.failed = servingMetrics()
 	return q.manager("kubelet-server", certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth, func() *x509.CertificateRequest {
 		return servingTemplate(q.NodeName, q.Addresses())
 	})
@@ -46,6 +50,7 @@ func Serving(q Request) (*Requested, error) {
 
 // Client asks the signer kubernetes.io/kube-apiserver-client-kubelet, whose requests are approved unseen for the node itself and for bootstrappers.
 func Client(q Request) (*Requested, error) {
+	q.failed = clientMetrics()
 	return q.manager("kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth, func() *x509.CertificateRequest {
 		return &x509.CertificateRequest{Subject: subject(q.NodeName)}
 	})
@@ -112,6 +117,7 @@ func (q Request) manager(name, signer string, usage certificatesv1.KeyUsage, tem
 	m, err := certificate.NewManager(&certificate.Config{
 		ClientsetFn: q.Client, GetTemplate: template, SignerName: signer, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		CertificateStore: store, BootstrapCertificatePEM: q.CertPEM, BootstrapKeyPEM: q.KeyPEM, Name: name,
+		CertificateRotation: q.rotated, CertificateRenewFailure: q.failed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("certificate request %s: %w", name, err)

@@ -51,6 +51,14 @@ func TestMetrics(t *testing.T) {
 	log.Put(pod, journal.Called{Service: "CRI", Method: "StartContainer", Error: "no"})
 	log.Put(pod, journal.ContainerStarted{Container: "c", Restart: 1})
 	log.Put(pod, journal.Pulled{Image: "i", Bytes: 20 << 20, Took: journal.Took(2 * time.Second)})
+	log.Put(pod, journal.ContainerStarted{Container: "first", Init: true})
+	log.Put(pod, journal.ContainerExited{Container: "first", Reason: "Completed"})
+	log.Put(pod, journal.ContainerExited{Container: "c", ExitCode: 137, Reason: "OOMKilled"})
+	log.Put(pod, journal.VolumeReady{Volume: "v", Type: "configMap", Took: journal.Took(2 * time.Second)})
+	log.Put(pod, journal.VolumeWaiting{Volume: "w", Type: "persistentVolumeClaim", Took: journal.Took(time.Second)})
+	gone := journal.Ref{Namespace: "a", Name: "q", UID: "2"}
+	log.Put(gone, journal.VolumeReady{Volume: "v", Type: "emptyDir"})
+	log.Put(gone, journal.Released{})
 	log.Put(pod, journal.PhaseChanged{Phase: "Pending"})
 	log.Put(pod, journal.PhaseChanged{Phase: "Running"})
 	log.Put(pod, journal.PhaseChanged{Phase: "Running"})
@@ -61,10 +69,10 @@ func TestMetrics(t *testing.T) {
 	m.Cgroup("update", time.Millisecond)
 	m.Request("GET", "pods", false)()
 	m.Attach(metrics.Sources{
-		NodeName: "n1", Version: "v1.37.2", Missed: func() int64 { return 3 },
+		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, Missed: func() int64 { return 3 },
 		Pods: func() []*v1.Pod {
 			return []*v1.Pod{
-				{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}, {State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
+				{Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, {VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}}, Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}, {State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}}},
 				{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "file"}}, Status: v1.PodStatus{Phase: v1.PodFailed}},
 			}
 		},
@@ -90,6 +98,14 @@ func TestMetrics(t *testing.T) {
 		`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
 		`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 0`, `kubelet_pleg_missed_events_total 3`,
 		`kubelet_volume_stats_used_bytes{namespace="a",persistentvolumeclaim="data"} 7`,
+		`kubelet_terminated_containers_total{container_type="init_container",exit_code="0",reason="Completed"} 1`,
+		`kubelet_terminated_containers_total{container_type="container",exit_code="137",reason="OOMKilled"} 1`,
+		`kubelet_cgroup_version 2`,
+		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/configmap"} 2`,
+		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/persistent-claim"} 1`,
+		`volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="actual_state_of_world"} 1`,
+		`volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="desired_state_of_world"} 1`,
+		`volume_manager_total_volumes{plugin_name="kubernetes.io/persistent-claim",state="desired_state_of_world"} 1`,
 	)
 	for _, name := range []string{"process_cpu_seconds_total", "kubernetes_build_info{", "go_goroutines", "kubelet_certificate_manager_server_ttl_seconds -"} {
 		if !strings.Contains(text, "\n"+name) {

@@ -16,6 +16,7 @@ type Metrics struct {
 	cgroups          *prometheus.HistogramVec
 	probing          probing
 	http             httpWork
+	storage          storageWork
 	seen             *seen
 }
 
@@ -29,6 +30,7 @@ func New() *Metrics {
 	m.sli = newStartTimes(own)
 	m.cgroups = own.histogram("kubelet_cgroup_manager_duration_seconds", "[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.", prometheus.DefBuckets, "operation_type")
 	m.http = newHTTPWork(own)
+	m.storage = newStorageWork(own)
 	m.probing = newProbing(maker{m.probes}, own)
 	return m
 }
@@ -85,6 +87,7 @@ type podWork struct {
 	pull                        *prometheus.HistogramVec
 	started, startFailed        *prometheus.CounterVec
 	containers, containerFailed *prometheus.CounterVec
+	terminated                  *prometheus.CounterVec
 	released, refused           *prometheus.CounterVec
 	restarts                    *prometheus.CounterVec
 }
@@ -100,6 +103,7 @@ func newPodWork(k maker) podWork {
 		startFailed:     k.counter("kubelet_started_pods_errors_total", "[ALPHA] Cumulative number of errors when starting pods"),
 		containers:      k.counter("kubelet_started_containers_total", "[ALPHA] Cumulative number of containers started", "container_type"),
 		containerFailed: k.counter("kubelet_started_containers_errors_total", "[ALPHA] Cumulative number of errors when starting containers", "code", "container_type"),
+		terminated:      k.counter("kubelet_terminated_containers_total", "[ALPHA] Cumulative number of container terminations.", "container_type", "exit_code", "reason"),
 		released:        k.counter("kubelet_released_pods_total", "Cumulative number of Pods of which nothing is left on the node"),
 		refused:         k.counter("kubelet_admission_rejections_total", "[ALPHA] Cumulative number pod admission rejections by the Kubelet.", "reason"),
 		restarts:        k.counter("kubelet_container_restarts_total", "Cumulative number of starts of containers that had run before"),

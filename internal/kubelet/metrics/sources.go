@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -22,6 +23,7 @@ import (
 type Sources struct {
 	NodeName string
 	Version  string // v1.37.2
+	Cgroups  int    // version of the hierarchy, 1 or 2; 0: not shown
 	Pods     func() []*v1.Pod
 	Missed   func() int64                   // changes that no event told of; nil: not shown
 	Stuck    func() []Stuck                 // steps of Pods that hang; nil: not shown
@@ -51,7 +53,7 @@ type Log struct {
 // Attach gives the sources; it is called once, before Handler.
 func (m *Metrics) Attach(s Sources) {
 	if m != nil {
-		m.registry.MustRegister(&now{s})
+		m.registry.MustRegister(&now{s, m.storage})
 	}
 }
 
@@ -68,7 +70,7 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // processFamilies begin the names of families that say something of the process, not of an API server or a scheduler that may live in it too.
-var processFamilies = []string{"go_", "process_", "rest_client_", "workqueue_"}
+var processFamilies = []string{"go_", "process_", "rest_client_", "workqueue_", "kubernetes_feature_enabled", "kubelet_certificate_manager_", "kubelet_server_expiration_"}
 
 // ofProcess gathers those families.
 func ofProcess() ([]*dto.MetricFamily, error) {
@@ -84,7 +86,10 @@ func (m *Metrics) ProbesHandler() http.Handler {
 }
 
 // now collects what is true at the moment.
-type now struct{ s Sources }
+type now struct {
+	s       Sources
+	storage storageWork
+}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -104,6 +109,9 @@ func (n *now) Collect(to chan<- prometheus.Metric) {
 		"build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"),
 		1, "", runtime.Compiler, "", "", n.s.Version, runtime.Version(), major, minor, runtime.GOOS+"/"+runtime.GOARCH)
 	gauge(desc("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.", "node"), 1, n.s.NodeName)
+	if n.s.Cgroups != 0 {
+		gauge(desc("kubelet_cgroup_version", "[ALPHA] cgroup version on the hosts."), float64(n.s.Cgroups))
+	}
 	if n.s.Pods != nil {
 		n.pods(gauge)
 	}
@@ -181,6 +189,7 @@ func count(pods []*v1.Pod) tally {
 
 func (n *now) pods(gauge func(*prometheus.Desc, float64, ...string)) {
 	t := count(n.s.Pods())
+	n.storage.counts(n.s.Pods(), volume.Kind, gauge)
 	gauge(desc("kubelet_running_pods", "[ALPHA] Number of pods that have a running pod sandbox"), t.running)
 	containers := desc("kubelet_running_containers", "[ALPHA] Number of containers currently running", "container_state")
 	for _, state := range []string{"created", "exited", "running"} {

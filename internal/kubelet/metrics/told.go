@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,6 +175,7 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 	case journal.ContainerStarted:
 		if f.Init {
 			m.sli.begins(ref.UID, "run "+f.Container, now)
+			m.seen.begins(ref.UID, f.Container)
 		}
 		p.containers.WithLabelValues(containerType(f)).Inc()
 		if f.Restart > 0 {
@@ -181,6 +183,7 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 		}
 	case journal.ContainerExited:
 		m.sli.ends(ref.UID, "run "+f.Container, now)
+		p.terminated.WithLabelValues(m.seen.containerType(ref.UID, f.Container), strconv.Itoa(int(f.ExitCode)), f.Reason).Inc()
 	case journal.Pulling:
 		m.sli.begins(ref.UID, "pull "+f.Image, now)
 	case journal.Pulled:
@@ -188,6 +191,10 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 			m.sli.ends(ref.UID, "pull "+f.Image, now)
 			p.pull.WithLabelValues(sizeBucket(f.Bytes)).Observe(time.Duration(f.Took).Seconds())
 		}
+	case journal.VolumeReady:
+		m.storage.mounted(ref.UID, f)
+	case journal.VolumeWaiting:
+		m.storage.failed(f)
 	case journal.StatusWritten:
 		p.status.WithLabelValues().Observe(time.Duration(f.Took).Seconds())
 		m.sli.told(ref.UID, now)
@@ -198,6 +205,7 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 		m.Unprobed(ref.UID)
 		m.seen.forget(ref)
 		m.sli.forget(ref.UID)
+		m.storage.forget(ref.UID)
 	}
 }
 
@@ -266,6 +274,7 @@ type came struct {
 	ref              journal.Ref
 	at               time.Time
 	planned, running bool
+	inits            []string // init containers that were started
 }
 
 func newSeen() *seen { return &seen{pods: map[string]*came{}, born: time.Now()} }
@@ -285,6 +294,25 @@ func (s *seen) accepted(ref journal.Ref, now time.Time) {
 	if s.pods[ref.UID] == nil {
 		s.pods[ref.UID] = &came{ref: ref, at: now}
 	}
+}
+
+// begins remembers that a container of a Pod is an init container.
+func (s *seen) begins(uid, container string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.pods[uid]; c != nil && !slices.Contains(c.inits, container) {
+		c.inits = append(c.inits, container)
+	}
+}
+
+// containerType is upstream's word for what a container is. One that an earlier kubelet started counts as an app's.
+func (s *seen) containerType(uid, container string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.pods[uid]; c != nil && slices.Contains(c.inits, container) {
+		return "init_container"
+	}
+	return "container"
 }
 
 func (s *seen) planned(ref journal.Ref, now time.Time) (time.Duration, bool) {

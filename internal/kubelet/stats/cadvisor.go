@@ -73,6 +73,9 @@ func (s *Snapshot) subjects() []subject {
 			use.Memory.Swap, use.Pressure = s.Node.Swap, s.Node.Pressure
 			x.use, x.disk, x.cards, x.made = &use, s.Node.Disk, s.Node.Cards, s.Started
 			x.use.Limits.Memory = s.Machine.MemoryBytes
+			if len(use.Devices) == 0 { // kernels with cgroup v1 may count disks for no cgroup at all
+				use.Devices = s.Node.Devices
+			}
 		}
 		out = append(out, x)
 	}

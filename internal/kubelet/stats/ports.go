@@ -59,6 +59,7 @@ type Sample struct {
 	Swap, SwapTotal                                    uint64 // bytes in use, and in all
 	Processes, MaxProcesses                            int64
 	Pressure                                           usage.Pressure
+	Devices                                            []usage.Device // its whole disks
 }
 
 // Places are directories and cgroups of the node.

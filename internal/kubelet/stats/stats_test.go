@@ -63,7 +63,7 @@ type host struct {
 func (h *host) Node() (stats.Sample, error) {
 	h.at = h.at.Add(2 * time.Second)
 	h.nanos += 1e9
-	return stats.Sample{At: h.at, CPUNanos: h.nanos, WorkingSet: 5, Processes: 3, SwapTotal: 100, Swap: 40, Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 3}}}}, h.err
+	return stats.Sample{Devices: []usage.Device{{Name: "/dev/vda", ReadBytes: 512, WriteBytes: 1024, Reads: 7, Writes: 9}}, At: h.at, CPUNanos: h.nanos, WorkingSet: 5, Processes: 3, SwapTotal: 100, Swap: 40, Pressure: usage.Pressure{CPU: &usage.Stalls{Some: usage.Stall{TotalMicros: 3}}}}, h.err
 }
 
 func (h *host) Cards(pid int) ([]usage.Card, error) {

@@ -87,6 +87,7 @@ func (f *Furnisher) bringAll(ctx context.Context, pod *v1.Pod, s *state, due fun
 	var unprocessed []failure
 	for _, step := range volume.Plan(pod, have, f.plugin) {
 		var err error
+		begun := time.Now()
 		switch step.Verb {
 		case volume.TearDown:
 			delete(s.ready, step.Name)
@@ -103,7 +104,7 @@ func (f *Furnisher) bringAll(ctx context.Context, pod *v1.Pod, s *state, due fun
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("volume %q: %w", step.Name, ctx.Err())
 		}
-		switch b := (failure{step, err}); {
+		switch b := (failure{step, err, time.Since(begun)}); {
 		case err == nil:
 		case errors.As(err, &volume.Unprocessed{}):
 			unprocessed = append(unprocessed, b)

@@ -26,6 +26,7 @@ const slow = 10 * time.Second
 type failure struct {
 	step volume.Step
 	err  error
+	took time.Duration // until it failed
 }
 
 // conclude speaks of all volumes together: those that could not even be understood, and, from time to time, those that are missing for long.
@@ -79,7 +80,9 @@ func (f *Furnisher) note(pod *v1.Pod, s *state, b failure) {
 		if b.step.Volume != nil {
 			kind = volume.Kind(b.step.Volume)
 		}
-		f.put(pod, journal.VolumeWaiting{Volume: b.step.Name, Type: kind, Message: text, Fix: fix(b.step.Volume, b.err)})
+		f.put(pod, journal.VolumeWaiting{
+			Volume: b.step.Name, Type: kind, Message: text, Fix: fix(b.step.Volume, b.err), Took: journal.Took(b.took), Unmount: b.step.Verb == volume.TearDown,
+		})
 	}
 }
 

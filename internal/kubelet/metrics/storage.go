@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// volumePlugins are upstream's names of what serves a kind of volume; a kind is the field of the Pod's volume. A claim
+// counts as such: what its PersistentVolume is stands in the claim's volume, not in the Pod.
+var volumePlugins = map[string]string{
+	"emptyDir": "kubernetes.io/empty-dir", "hostPath": "kubernetes.io/host-path", "configMap": "kubernetes.io/configmap", "secret": "kubernetes.io/secret",
+	"downwardAPI": "kubernetes.io/downward-api", "projected": "kubernetes.io/projected", "image": "kubernetes.io/image", "nfs": "kubernetes.io/nfs",
+	"persistentVolumeClaim": "kubernetes.io/persistent-claim", "ephemeral": "kubernetes.io/persistent-claim",
+}
+
+// plugin is upstream's name for a kind, or N/A.
+func plugin(kind string) string {
+	if p := volumePlugins[kind]; p != "" {
+		return p
+	}
+	return "N/A"
+}
+
+// storageWork counts set-ups of volumes and remembers which stand.
+type storageWork struct {
+	took *prometheus.HistogramVec
+
+	mu    *sync.Mutex
+	ready map[string]map[string]string // plugin by uid of the Pod and name of the volume
+}
+
+func newStorageWork(k maker) storageWork {
+	return storageWork{
+		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
+		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration", []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
+			"volume_plugin", "operation_name", "status", "migrated"),
+	}
+}
+
+// mounted counts a volume that is ready, and remembers it until its Pod is gone.
+func (s storageWork) mounted(uid string, f journal.VolumeReady) {
+	p := plugin(f.Type)
+	s.took.WithLabelValues(p, "volume_mount", "success", "false").Observe(time.Duration(f.Took).Seconds())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready[uid] == nil {
+		s.ready[uid] = map[string]string{}
+	}
+	s.ready[uid][f.Volume] = p
+}
+
+// failed counts a set-up or a taking down that did not succeed, once per cause.
+func (s storageWork) failed(f journal.VolumeWaiting) {
+	operation := "volume_mount"
+	if f.Unmount {
+		operation = "volume_unmount"
+	}
+	s.took.WithLabelValues(plugin(f.Type), operation, "fail-unknown", "false").Observe(time.Duration(f.Took).Seconds())
+}
+
+func (s storageWork) forget(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ready, uid)
+}
+
+// actual is how many volumes stand, by plugin.
+func (s storageWork) actual() map[string]float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]float64{}
+	for _, of := range s.ready {
+		for _, p := range of {
+			out[p]++
+		}
+	}
+	return out
+}
+
+// desired is how many volumes the Pods want that have not ended, by plugin; kind names the field of a volume's source.
+func desired(pods []*v1.Pod, kind func(*v1.Volume) string) map[string]float64 {
+	out := map[string]float64{}
+	for _, p := range pods {
+		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			continue
+		}
+		for i := range p.Spec.Volumes {
+			out[plugin(kind(&p.Spec.Volumes[i]))]++
+		}
+	}
+	return out
+}
+
+// counts sends volume_manager_total_volumes.
+func (s storageWork) counts(pods []*v1.Pod, kind func(*v1.Volume) string, gauge func(*prometheus.Desc, float64, ...string)) {
+	d := desc("volume_manager_total_volumes", "[ALPHA] Number of volumes in Volume Manager", "plugin_name", "state")
+	for state, by := range map[string]map[string]float64{"actual_state_of_world": s.actual(), "desired_state_of_world": desired(pods, kind)} {
+		var names []string
+		for p := range by {
+			names = append(names, p)
+		}
+		slices.Sort(names)
+		for _, p := range names {
+			gauge(d, by[p], p, state)
+		}
+	}
+}
