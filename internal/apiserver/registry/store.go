@@ -68,6 +68,7 @@ func newStore(k *kind.Kind, o Options) (*Store, error) {
 		ReturnDeletedObject: returnsDeleted[gr],
 	}
 	setHooks(s, &k.Rules)
+	s.ShouldDeleteDuringUpdate = k.Stored.DeleteDuringUpdate
 	options := &generic.StoreOptions{RESTOptions: o.REST, AttrFunc: attrs(k)}
 	if field := k.Rules.Indexed; field != "" {
 		options.TriggerFunc, options.Indexers = index(k, field)
@@ -82,7 +83,7 @@ func newStore(k *kind.Kind, o Options) (*Store, error) {
 	if gr.Group == "" && gr.Resource == "pods" {
 		s.Storage.Storage = &witness{Interface: s.Storage.Storage, versioner: s.Storage.Versioner(), sink: o.Journal}
 	}
-	if wrap := k.Rules.WrapStorage; wrap != nil {
+	if wrap := k.Stored.Wrap; wrap != nil {
 		s.Storage.Storage = wrap(s.Storage.Storage)
 	}
 	return &Store{Store: s, kind: k}, nil
@@ -109,7 +110,6 @@ func setHooks(s *genericregistry.Store, r *kind.Rules) {
 			return finish(begin(ctx, obj, old, len(o.DryRun) > 0))
 		}
 	}
-	s.ShouldDeleteDuringUpdate = r.DeleteDuringUpdate
 	if after := r.AfterDelete; after != nil {
 		s.AfterDelete = func(obj runtime.Object, o *metav1.DeleteOptions) {
 			if o == nil || len(o.DryRun) == 0 {

@@ -40,8 +40,8 @@ func namespaces() kind.Kind {
 				return fields.Set{"status.phase": string(ns.Status.Phase), "name": ns.Name}
 			},
 			AllowUnconditionalUpdate: true,
-			DeleteDuringUpdate:       namespaceIsEmpty,
 		},
+		Stored: kind.Stored{DeleteDuringUpdate: namespaceIsEmpty},
 		Table: kind.Table{
 			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Status", "The status of the namespace"), column.Age()},
 			Row: func(o runtime.Object, opt kind.RowOptions) []any {

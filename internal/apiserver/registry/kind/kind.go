@@ -27,6 +27,7 @@ type Kind struct {
 	Names    Names
 	Types    Types
 	Rules    Rules
+	Stored   Stored
 	Table    Table
 	// Subresources makes further endpoints over the main store, by name without the resource ("binding"). Status and scale are made from Types.
 	Subresources func(Deps) map[string]rest.Storage
@@ -76,11 +77,15 @@ type Rules struct {
 	BeginCreate func(ctx context.Context, obj runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old runtime.Object, dryRun bool) (finish func(ok bool), err error)
 	AfterDelete func(obj runtime.Object)
-	// DeleteDuringUpdate says that an update, through whichever endpoint, leaves an object that is being deleted with nothing to hold it, so that it
+}
+
+// Stored are rules of the main store that hold for every endpoint over it. Any field may be nil.
+type Stored struct {
+	// DeleteDuringUpdate says that an update leaves an object that is being deleted with nothing to hold it, so that it
 	// goes. nil means that metadata.finalizers and the grace period decide.
 	DeleteDuringUpdate func(ctx context.Context, key string, obj, existing runtime.Object) bool
-	// WrapStorage puts a rule around every read and write of stored objects, whichever endpoint they come through.
-	WrapStorage func(storage.Interface) storage.Interface
+	// Wrap puts a rule around every read and write of stored objects.
+	Wrap func(storage.Interface) storage.Interface
 }
 
 // Table is what `kubectl get` shows.

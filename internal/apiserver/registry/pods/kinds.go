@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -42,6 +43,7 @@ func Kinds(c Connections) []kind.Kind {
 			Namespaced: true, HasStatus: true,
 		},
 		Rules:        rules(),
+		Stored:       kind.Stored{Wrap: func(s storage.Interface) storage.Interface { return &freshDeletes{s} }},
 		Table:        table(),
 		Subresources: c.subresources,
 	}}

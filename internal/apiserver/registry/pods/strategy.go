@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
@@ -46,7 +45,6 @@ func rules() kind.Rules {
 		Fields:                   func(o runtime.Object) fields.Set { return Fields(o.(*v1.Pod)) },
 		Indexed:                  "spec.nodeName",
 		AllowUnconditionalUpdate: true,
-		WrapStorage:              func(s storage.Interface) storage.Interface { return &freshDeletes{s} },
 	}
 }
 
