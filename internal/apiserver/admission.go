@@ -38,7 +38,7 @@ func (b *builder) makeAdmission() error {
 	for _, p := range b.access.Plugins {
 		o.Plugins.Register(p.Name, p.Factory)
 	}
-	o.Decorators = append(o.Decorators, unhooked{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()}, b.desk)
+	o.Decorators = append(o.Decorators, unhooked{b.informers.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()}, lastWords{}, b.desk)
 	o.RecommendedPluginOrder = ordered(o.Plugins.Registered(), admissionOrder())
 	dyn, err := dynamic.NewForConfig(b.loopback)
 	if err != nil {

@@ -61,7 +61,8 @@ type helpers struct {
 	desk      *story.Desk
 	allocator *services.Allocator
 	ports     *nodePorts
-	migrate   changes // a StorageVersionMigration is new
+	migrate   changes       // a StorageVersionMigration is new
+	seeded    chan struct{} // closed when the first objects are made, or the server ends
 	outlet    outlet.Outlet
 }
 
@@ -82,11 +83,12 @@ func (b *builder) makeScheme() (err error) {
 	if b.allocator, err = newAllocator(b.config, b.find); err != nil {
 		return err
 	}
-	b.migrate = make(changes, 1)
+	b.migrate, b.seeded = make(changes, 1), make(chan struct{})
 	b.kinds = Kinds(b.config, b.find, b.allocator, b.migrate.Enqueue)
 	if b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1); err != nil {
 		return err
 	}
+	b.scheme.Served.AddKnownTypes(journal.GroupVersion, &journal.PodJournal{}) // else its model has no name, and owners of fields cannot be told
 	if b.config.Features.CBORServingAndStorage {
 		b.scheme.AddCBOR()
 	}

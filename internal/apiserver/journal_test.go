@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -78,5 +79,53 @@ func TestPodJournals(t *testing.T) {
 	stray := strings.Replace(string(body), `"namespace":"`+ns, `"namespace":"elsewhere`, 1)
 	if _, err := client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body([]byte(stray)).DoRaw(t.Context()); err == nil {
 		t.Error("an entry about another namespace was taken")
+	}
+}
+
+// Entries about Pods are taken while their namespace ends and after it is gone, and nothing is logged about the owners of fields, which a journal has none of.
+func TestJournalEntriesAreTakenToTheEnd(t *testing.T) {
+	log := &page{}
+	klog.SetOutput(log)
+	defer klog.SetOutput(discard{})
+	_, c := shared(t)
+	ns := space(t, c)
+	must[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}))
+	say := func() error {
+		entry := journal.Entry{At: time.Now(), By: "kubelet", Node: "n1", Ref: journal.Ref{Namespace: ns, Name: "p"}, Fact: journal.Waiting{}}
+		body, err := json.Marshal(map[string]any{
+			"apiVersion": "journal.gantry.dev/v1alpha1", "kind": "PodJournal", "metadata": map[string]any{"name": "p"}, "entries": []journal.Entry{entry},
+		})
+		if err != nil {
+			return err
+		}
+		_, err = c.Discovery().RESTClient().Post().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/"+ns+"/podjournals").
+			SetHeader("Content-Type", "application/json").Body(body).DoRaw(t.Context())
+		return err
+	}
+	if err := say(); err != nil {
+		t.Error(err)
+	}
+	if err := c.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(); err != nil {
+		t.Errorf("in a namespace that ends: %v", err)
+	}
+	left := must[*corev1.Namespace](t)(c.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}))
+	left.Spec.Finalizers = nil
+	must[*corev1.Namespace](t)(c.CoreV1().Namespaces().Finalize(t.Context(), left, metav1.UpdateOptions{}))
+	if err := say(); err != nil {
+		t.Errorf("in a namespace that is gone: %v", err)
+	}
+	if n := len(joint.notes.Read(journal.Query{Namespace: ns, Name: "p"})); n != 3 {
+		t.Errorf("%d entries are kept, want 3", n)
+	}
+	klog.Flush()
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	for line := range strings.Lines(log.text.String()) {
+		if strings.Contains(line, "managedFields") {
+			t.Errorf("logged %s", line)
+		}
 	}
 }
