@@ -129,7 +129,9 @@ func (r *evictionREST) deleteGuarded(ctx context.Context, p *v1.Pod, asked *meta
 			break
 		}
 		if err := r.take(ctx, p, budget, dryrun.IsDryRun(asked.DryRun)); err != nil {
-			r.tell(p, budget, err)
+			if !dryrun.IsDryRun(asked.DryRun) {
+				r.tell(p, budget, err)
+			}
 			return nil, err
 		}
 	default:

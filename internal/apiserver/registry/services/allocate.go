@@ -70,7 +70,7 @@ func (a *Allocator) seed(ctx context.Context) error {
 }
 
 // begin gives s what it lacks. The library asks for it before the strategy prepares and judges the object. finish(true) gives back what old had and s has
-// not; finish(false), and any finish of a dry run, what was given.
+// not; finish(false) what was given. What a dry run shows is promised to nobody: it is free again at once.
 func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
 	fillIn(s, old)
 	wanted := s.DeepCopy()
@@ -92,7 +92,8 @@ func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) 
 			continue
 		}
 		if dryRun {
-			return func(bool) { t.back() }, nil
+			t.back()
+			return func(bool) {}, nil
 		}
 		lost, err := t.write(ctx, s)
 		if err == nil && lost == nil {

@@ -179,10 +179,19 @@ func TestUpdate(t *testing.T) {
 func TestDryRunAndFailedList(t *testing.T) {
 	a := allocator(t, "10.96.0.0/30")
 	for range 5 {
-		done, err := a.begin(context.Background(), service(), nil, true)
+		shown := service()
+		done, err := a.begin(context.Background(), shown, nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}
+		// What it shows is anybody's, before it has ended too.
+		taken, err := a.begin(context.Background(), service(func(s *v1.Service) {
+			s.Spec.ClusterIP, s.Spec.ClusterIPs = shown.Spec.ClusterIP, shown.Spec.ClusterIPs
+		}), nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken(false)
 		done(true)
 	}
 	broken, err := New([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/30")}, 1, 2, func(context.Context) ([]v1.Service, error) { return nil, errors.New("no store") })
