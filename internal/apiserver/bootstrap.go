@@ -22,6 +22,7 @@ func (b *builder) addHooks() error {
 	b.generic.AddReadyzChecks(first)
 	seed := func(ctx genericapiserver.PostStartHookContext) error {
 		first.run(ctx, func() error { return b.seed(ctx) })
+		close(b.seeded)
 		return nil // a hook that fails ends the process
 	}
 	if err := b.generic.AddPostStartHook("gantry-first-objects", seed); err != nil {
@@ -65,6 +66,9 @@ func (b *builder) seed(ctx context.Context) error {
 		return err
 	}
 	if err := b.seedTrust(ctx); err != nil {
+		return err
+	}
+	if err := b.seedTokenTracking(ctx); err != nil {
 		return err
 	}
 	return b.seedService(ctx)

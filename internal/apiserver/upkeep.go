@@ -6,9 +6,12 @@ import (
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/apiserver/bootstraptoken"
+	"github.com/gantry-project/gantry/internal/apiserver/orphans"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
 	"github.com/gantry-project/gantry/internal/apiserver/upgrade"
 )
@@ -19,7 +22,7 @@ const flowPeriod = time.Minute
 // migrationPeriod is how often migrations are looked for that another API server was told of.
 const migrationPeriod = 5 * time.Minute
 
-// addUpkeep keeps bootstrap tokens and flow objects right and migrates what is stored as long as the server runs.
+// addUpkeep keeps bootstrap tokens, flow objects and the tracking of tokens right, removes orphans and migrates what is stored as long as the server runs.
 func (b *builder) addUpkeep() error {
 	return b.generic.AddPostStartHook("gantry-upkeep", func(ctx genericapiserver.PostStartHookContext) error {
 		objects, err := dynamic.NewForConfig(b.loopback)
@@ -40,8 +43,40 @@ func (b *builder) addUpkeep() error {
 		}()
 		go bootstraptoken.Run(ctx, b.client)
 		go b.keepFlow(ctx)
-		return nil
+		return b.auditOrphans(ctx)
 	})
+}
+
+// auditOrphans looks for objects whose namespace does not exist, once the first namespaces are made.
+func (b *builder) auditOrphans(ctx genericapiserver.PostStartHookContext) error {
+	objects, err := metadata.NewForConfig(b.loopback)
+	if err != nil {
+		return err
+	}
+	etcd, err := b.server.store.Client()
+	if err != nil {
+		return err
+	}
+	gone := make(chan struct{}, 1)
+	_, err = b.informers.Core().V1().Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) {
+		select {
+		case gone <- struct{}{}:
+		default:
+		}
+	}})
+	if err != nil {
+		etcd.Close()
+		return err
+	}
+	go func() {
+		defer etcd.Close()
+		select {
+		case <-b.seeded:
+			(&orphans.Auditor{Etcd: etcd, Discovery: b.client.Discovery(), Objects: objects, Prefix: KeyPrefix, Gone: gone}).Run(ctx)
+		case <-ctx.Done():
+		}
+	}()
+	return nil
 }
 
 func (b *builder) keepFlow(ctx context.Context) {
@@ -55,6 +90,9 @@ func (b *builder) keepFlow(ctx context.Context) {
 		}
 		if err := flowcontrol.Ensure(ctx, b.client.FlowcontrolV1()); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Flow schemas and priority levels could not be looked after; the next try is in a minute")
+		}
+		if err := b.seedTokenTracking(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "The ConfigMap of service account tokens could not be looked after; the next try is in a minute", "name", trackingName)
 		}
 	}
 }

@@ -130,6 +130,7 @@ func (d *doctorCommand) look(ctx context.Context) (doctor.Facts, error) {
 		return f, err
 	}
 	if f.API.Err == nil {
+		f.Orphans = s.orphans(ctx, client)
 		f.Nodes = s.nodes(ctx, client)
 		f.NodeRoutes = routeConflicts(ctx, client)
 		f.Grants = s.grants(ctx, client)

@@ -181,6 +181,17 @@ func fetch(ctx context.Context, client *http.Client, url string) (answer, error)
 	return answer{resp.StatusCode, resp.Header, body}, err
 }
 
+// orphans asks the API server's metrics for its last audit; nil for who may not read them.
+func (s *sightseer) orphans(ctx context.Context, client kubernetes.Interface) *doctor.Orphans {
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil
+	}
+	return doctor.ReadOrphans(bytes.NewReader(text))
+}
+
 // nodes looks at every node, some at a time.
 func (s *sightseer) nodes(ctx context.Context, client kubernetes.Interface) []doctor.Node {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -48,6 +48,7 @@ type Facts struct {
 	Grants     []Grant
 	Hops       []Hop
 	Scheduler  *Scheduler
+	Orphans    *Orphans
 }
 
 // Check is one row: a question to the facts.
@@ -67,6 +68,7 @@ func Checks() []Check {
 		{"certificates", "no certificate ends soon", certificates},
 		{"api-server", "the API server answers", apiServer},
 		{"clock", "this machine's clock agrees with the API server's", clock},
+		{"orphans", "no object lies in a namespace that does not exist", orphans},
 		{"nodes", "the nodes are ready", nodes},
 		{"kubelet-port", "nobody is let in to a kubelet's port without saying who it is", kubeletPort},
 		{"read-only-port", "no kubelet tells of its Pods to everybody", readOnlyPort},
