@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -23,6 +24,7 @@ var masked = []struct {
 	{regexp.MustCompile(`202[67]-(1[12]|01)-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-<random>"},
 	{regexp.MustCompile(`\b10\.96\.\d+\.\d+`), "<address>"},
+	{regexp.MustCompile(`^\d+(s|m(\d+s)?)$`), "<age>"},
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`), "<token>"},
 	{regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|certificates|resource|discovery|coordination|scheduling|node|admissionregistration|v1|v1beta1|v2)\.([A-Z]\w+)`), "$2"},
 	{regexp.MustCompile(`(?s)\n@@ .*$`), ""}, // how one Go value differs from another
@@ -69,6 +71,57 @@ type finding struct {
 	cause    string
 	count    int
 	examples []string
+	records  []record
+}
+
+// record is a request that was answered otherwise, with what theirs said: a case for go test.
+type record struct {
+	Setup *recorded `json:"setup,omitempty"` // an object to create first; one that is there already is fine
+	recorded
+	Table bool            `json:"table,omitempty"`
+	Code  int             `json:"code"`
+	Want  json.RawMessage `json:"want"`
+}
+
+// recorded is a request as it stands in a file.
+type recorded struct {
+	Method string          `json:"method"`
+	Path   string          `json:"path"`
+	Type   string          `json:"type,omitempty"` // Content-Type of a patch
+	Body   json.RawMessage `json:"body,omitempty"`
+}
+
+// recordOf makes a case of a request; what belongs to one server's object is taken out of the body.
+func recordOf(r request, theirs answer, setup *recorded) *record {
+	out := &record{Setup: setup, Table: r.Headers["Accept"] == asTable, Code: theirs.code}
+	out.recorded = recorded{Method: r.Method, Path: r.Path, Type: r.Headers["Content-Type"]}
+	var body map[string]any
+	if json.Unmarshal([]byte(r.Body), &body) == nil {
+		if meta, _ := body["metadata"].(map[string]any); meta != nil && setup != nil {
+			for _, k := range []string{"uid", "creationTimestamp", "managedFields"} {
+				delete(meta, k)
+			}
+			if meta["resourceVersion"] != nil {
+				meta["resourceVersion"] = "LIVE"
+			}
+		}
+		out.Body, _ = json.Marshal(body)
+	}
+	var said any = map[string]any{}
+	if v, ok := decode(theirs).(map[string]any); ok {
+		switch {
+		case theirs.code >= http.StatusBadRequest:
+			said = map[string]any{"message": v["message"], "reason": v["reason"], "details": v["details"]}
+		case out.Table:
+			rows, _ := v["rows"].([]any)
+			for i := range rows {
+				rows[i] = map[string]any{"cells": rows[i].(map[string]any)["cells"], "conditions": rows[i].(map[string]any)["conditions"]}
+			}
+			said = map[string]any{"columnDefinitions": v["columnDefinitions"], "rows": rows}
+		}
+	}
+	out.Want, _ = json.Marshal(said)
+	return out
 }
 
 // findings are those of a run.
@@ -80,7 +133,7 @@ type findings struct {
 }
 
 // add notes a comparison; no causes: the answers were equal.
-func (f *findings) add(causes []string, example string) {
+func (f *findings) add(causes []string, example string, rec *record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.compared++
@@ -99,8 +152,37 @@ func (f *findings) add(causes []string, example string) {
 		}
 		if x.count++; len(x.examples) < 3 {
 			x.examples = append(x.examples, example)
+			if rec != nil && len(x.records) < 2 {
+				x.records = append(x.records, *rec)
+			}
 		}
 	}
+}
+
+// write adds the recorded cases to a file, one a line, each once.
+func (f *findings) write(path string) error {
+	seen := map[string]bool{}
+	raw, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	lines := slices.DeleteFunc(strings.Split(string(raw), "\n"), func(l string) bool { return l == "" })
+	for _, l := range lines {
+		seen[l] = true
+	}
+	for _, c := range slices.Sorted(maps.Keys(f.byCause)) {
+		for _, r := range f.byCause[c].records {
+			line, err := json.Marshal(r)
+			if err != nil {
+				return err
+			}
+			if !seen[string(line)] {
+				seen[string(line)] = true
+				lines = append(lines, string(line))
+			}
+		}
+	}
+	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
 func (f *findings) print(w io.Writer, examples int) {

@@ -1,9 +1,9 @@
 // Command apidiff sends the same requests to Gantry and to a kube-apiserver and prints where the answers differ, grouped by cause.
 //
-//	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N] [script | create | update | status]…
+//	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N] [-faults N] [-table] [script | create | update | status | selectors | puts]…
 //
 // create, update and status change one field at a time of an object of each kind (seeds.yaml) to what the field's schema allows and to what it does
-// not; they are dry runs. script sends the requests of scripts/*.yaml in order, which also write. Both servers should be new, of the same version and
+// not; they are dry runs. selectors sends field selectors of every kind, puts writes objects that are not there or without a version. script sends the requests of scripts/*.yaml in order, which also write. Both servers should be new, of the same version and
 // without controllers beside them: what is written stays in the namespaces diff*. Who asks must be in system:masters; other users are impersonated.
 package main
 
@@ -31,6 +31,10 @@ type options struct {
 	seed     uint64
 	parallel int
 	examples int
+	faults   int
+	table    bool
+	record   string
+	seeds    string
 }
 
 func main() {
@@ -42,6 +46,10 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "what to draw them by")
 	flag.IntVar(&o.parallel, "parallel", 8, "requests at once")
 	flag.IntVar(&o.examples, "examples", 1, "examples per cause to print")
+	flag.IntVar(&o.faults, "faults", 1, "most changes made to one object at once, at random")
+	flag.BoolVar(&o.table, "table", false, "ask for the answers of create, update and status as tables, as kubectl get does")
+	flag.StringVar(&o.seeds, "seeds", "", "file of further objects to change, one a line")
+	flag.StringVar(&o.record, "record", "", "file to add the requests to that were answered otherwise, with the answers of theirs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -79,14 +87,22 @@ func run(ctx context.Context, o options, p *pair, what []string) error {
 			err = m.run(ctx, w, found)
 		case "script":
 			err = runScripts(ctx, o, p, found)
+		case "selectors":
+			err = m.runSelectors(ctx, found)
+		case "puts":
+			err = m.runPuts(ctx, found)
 		default:
-			err = fmt.Errorf("%q is none of create, update, status, script", w)
+			err = fmt.Errorf("%q is none of create, update, status, script, selectors, puts", w)
 		}
 		if err != nil {
-			return err
+			fmt.Fprintln(os.Stderr, "apidiff:", err)
+			break
 		}
 	}
 	found.print(os.Stdout, o.examples)
+	if o.record != "" {
+		return found.write(o.record)
+	}
 	return nil
 }
 

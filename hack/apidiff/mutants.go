@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -104,7 +106,8 @@ type job struct {
 	name   string
 	what   string // create, update, status
 	list   list
-	change change
+	change []change
+	table  bool // the answer is asked for as a table
 }
 
 // run tries the changes of every seed.
@@ -115,11 +118,11 @@ func (m *mutants) run(ctx context.Context, what string, found *findings) error {
 	for range m.parallel {
 		wait.Go(func() {
 			for j := range jobs {
-				causes, example, err := m.try(ctx, j)
+				causes, example, rec, err := m.try(ctx, j)
 				if err != nil {
 					causes, example = []string{"no answer"}, err.Error()
 				}
-				found.add(causes, example)
+				found.add(causes, example, rec)
 			}
 		})
 	}
@@ -138,19 +141,23 @@ func (m *mutants) run(ctx context.Context, what string, found *findings) error {
 				return err
 			}
 			if max(ours.code, theirs.code) >= 300 && ours.code != http.StatusConflict {
-				found.add([]string{"seed " + kind + " is not created"}, string(ours.body)+" "+string(theirs.body))
+				found.add([]string{"seed " + kind + " is not created"}, string(ours.body)+" "+string(theirs.body), nil)
 				return nil
+			}
+			if err := m.giveStatus(ctx, l, name, obj); err != nil {
+				return err
 			}
 		}
 		root := m.schemas.byKind[version+"/"+kind]
-		all := m.schemas.changes(root, obj, change{})
-		if what == "status" {
-			all = m.schemas.changes(root.Properties["status"], nil, change{path: []any{"status"}})
+		var all []change
+		if what != "status" {
+			all = m.schemas.changes(root, obj, change{})
+		} else {
+			all = m.schemas.changes(root.Properties["status"], obj["status"], change{path: []any{"status"}})
 		}
-		rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
-		for _, c := range all[:min(m.cases, len(all))] {
+		for _, c := range m.draw(rng, all) {
 			select {
-			case jobs <- job{s, name, what, l, c}:
+			case jobs <- job{s, name, what, l, c, m.table}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -162,8 +169,51 @@ func (m *mutants) run(ctx context.Context, what string, found *findings) error {
 	return err
 }
 
+// giveStatus writes the status that a seed has, which creation has left out.
+func (m *mutants) giveStatus(ctx context.Context, l list, name string, obj map[string]any) error {
+	if obj["status"] == nil || !l.status {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"status": obj["status"]})
+	if err != nil {
+		return err
+	}
+	r := request{Method: http.MethodPatch, Path: l.path + "/" + name + "/status", Body: string(body), Headers: map[string]string{"Content-Type": patchTypes["MERGE"]}}
+	_, _, err = m.pair.both(ctx, r)
+	return err
+}
+
+// draw takes cases from all changes: each for itself, or several at once.
+func (m *mutants) draw(rng *rand.Rand, all []change) [][]change {
+	var out [][]change
+	if m.faults < 2 {
+		rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+		for _, c := range all[:min(m.cases, len(all))] {
+			out = append(out, []change{c})
+		}
+		return out
+	}
+	for len(all) > 0 && len(out) < m.cases {
+		var several []change
+		for range 2 + rng.IntN(m.faults-1) {
+			several = append(several, all[rng.IntN(len(all))])
+		}
+		slices.SortStableFunc(several, func(a, b change) int { return len(a.path) - len(b.path) })
+		out = append(out, several)
+	}
+	return out
+}
+
 func (m *mutants) eachSeed(do func(raw string, obj map[string]any) error) error {
-	for line := range strings.Lines(seeds) {
+	more := ""
+	if m.seeds != "" {
+		raw, err := os.ReadFile(m.seeds)
+		if err != nil {
+			return err
+		}
+		more = string(raw)
+	}
+	for line := range strings.Lines(seeds + more) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
@@ -183,24 +233,28 @@ func (m *mutants) eachSeed(do func(raw string, obj map[string]any) error) error 
 }
 
 // try sends one changed object to both and compares.
-func (m *mutants) try(ctx context.Context, j job) (causes []string, example string, err error) {
+func (m *mutants) try(ctx context.Context, j job) (causes []string, example string, rec *record, err error) {
 	var ours, theirs answer
+	var sent request
+	var setup *recorded
 	if j.what == "create" {
-		body, err := changed([]byte(j.seed), &j.change)
+		body, err := changed([]byte(j.seed), j.change)
 		if err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
-		ours, theirs, err = m.pair.both(ctx, request{Method: http.MethodPost, Path: j.list.path + "?dryRun=All&fieldValidation=Strict", Body: body})
+		sent = request{Method: http.MethodPost, Path: j.list.path + "?dryRun=All&fieldValidation=Strict", Body: body, Headers: j.headers()}
+		ours, theirs, err = m.pair.both(ctx, sent)
 		if err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
 	} else {
-		if ours, err = m.put(ctx, m.pair.ours, j); err != nil {
-			return nil, "", err
+		if _, ours, err = m.put(ctx, m.pair.ours, j); err != nil {
+			return nil, "", nil, err
 		}
-		if theirs, err = m.put(ctx, m.pair.theirs, j); err != nil {
-			return nil, "", err
+		if sent, theirs, err = m.put(ctx, m.pair.theirs, j); err != nil {
+			return nil, "", nil, err
 		}
+		setup = &recorded{Method: http.MethodPost, Path: j.list.path, Body: json.RawMessage(j.seed)}
 	}
 	causes = differences(ours, theirs)
 	if len(causes) > 0 {
@@ -208,36 +262,53 @@ func (m *mutants) try(ctx context.Context, j job) (causes []string, example stri
 		for i := range causes {
 			causes[i] = j.what + " " + kind + ": " + causes[i]
 		}
-		example = first(j.change.String(), 300)
+		var texts []string
+		for i := range j.change {
+			texts = append(texts, first(j.change[i].String(), 300))
+		}
+		example = strings.Join(texts, "; ")
+		rec = recordOf(sent, theirs, setup)
 		if theirs.code >= 300 || ours.code >= 300 {
 			example += "\n        ours   " + first(says(decode(ours), ours), 700) + "\n        theirs " + first(says(decode(theirs), theirs), 700)
 		}
 	}
-	return causes, example, nil
+	return causes, example, rec, nil
 }
 
 // put reads the stored object and sends it back changed.
-func (m *mutants) put(ctx context.Context, s *server, j job) (answer, error) {
+func (m *mutants) put(ctx context.Context, s *server, j job) (request, answer, error) {
 	at := j.list.path + "/" + j.name
 	a, err := s.send(ctx, request{Method: http.MethodGet, Path: at})
 	if err != nil {
-		return a, err
+		return request{}, a, err
 	}
-	body, err := changed(a.body, &j.change)
+	body, err := changed(a.body, j.change)
 	if err != nil {
-		return a, err
+		return request{}, a, err
 	}
 	if j.what == "status" {
 		at += "/status"
 	}
-	return s.send(ctx, request{Method: http.MethodPut, Path: at + "?dryRun=All&fieldValidation=Strict", Body: body})
+	r := request{Method: http.MethodPut, Path: at + "?dryRun=All&fieldValidation=Strict", Body: body, Headers: j.headers()}
+	a, err = s.send(ctx, r)
+	return r, a, err
 }
 
-func changed(raw []byte, c *change) (string, error) {
+func (j *job) headers() map[string]string {
+	if j.table {
+		return map[string]string{"Accept": asTable}
+	}
+	return nil
+}
+
+func changed(raw []byte, list []change) (string, error) {
 	var obj any
 	if err := json.Unmarshal(raw, &obj); err != nil {
 		return "", err
 	}
-	out, err := json.Marshal(c.apply(obj))
+	for i := range list {
+		obj = list[i].apply(obj)
+	}
+	out, err := json.Marshal(obj)
 	return string(out), err
 }
