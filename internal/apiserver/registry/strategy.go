@@ -6,6 +6,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,7 @@ var (
 	_ rest.RESTGracefulDeleteStrategy      = &strategy{}
 	_ rest.GarbageCollectionDeleteStrategy = &strategy{}
 	_ rest.ResetFieldsStrategy             = &strategy{}
+	_ rest.DeclarativeValidationStrategy   = &strategy{}
 )
 
 // GenerateName makes a name from metadata.generateName.
@@ -97,8 +99,30 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 	return errs
 }
 
+// ValidateDeclaratively is asked last, with all that was found. Nothing here is declared, but what was found twice in the same words is told once, as
+// upstream does at this point.
+func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
+	told := map[string]bool{}
+	var out field.ErrorList
+	for _, e := range found {
+		if text := e.Error(); !told[text] {
+			told[text] = true
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// DeclarativeValidationConfig has nothing to set.
+func (s *strategy) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
+	return rest.DeclarativeValidationConfig{}
+}
+
 // validateMeta checks metadata with the kind's rule for names.
 func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
+	if v := s.kind.Types.ValidateMeta; v != nil {
+		return v(obj)
+	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}
@@ -111,9 +135,13 @@ func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
 	return append(errs, s.finalizers(m)...)
 }
 
-// finalizers are checked beyond what the library does: each is one of the known names, or has a domain. Pods have the check among their own.
+// finalizers are checked beyond what the library does: each is one of the known names, or has a domain. Pods have the check among their own; kinds of
+// some groups are judged by the library alone.
 func (s *strategy) finalizers(m metav1.Object) field.ErrorList {
-	if s.kind.Group == "" && s.kind.Resource == "pods" {
+	switch {
+	case s.kind.Group == "" && (s.kind.Resource == "pods" || s.kind.Resource == "events"):
+		return nil
+	case s.kind.Group == "node.k8s.io", s.kind.Group == "coordination.k8s.io", s.kind.Group == "admissionregistration.k8s.io", s.kind.Group == "policy":
 		return nil
 	}
 	return template.ValidateFinalizers(m.GetFinalizers(), field.NewPath("metadata", "finalizers"))

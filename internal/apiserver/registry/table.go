@@ -29,8 +29,12 @@ func (t *table) ConvertToTable(ctx context.Context, obj, options runtime.Object)
 		out.ColumnDefinitions = t.Columns
 	}
 	now := kind.RowOptions{Now: metav1.NewTime(time.Now())}
+	cells := t.Row
+	if t.RowOf != nil && meta.IsListType(obj) {
+		cells = t.RowOf(obj)
+	}
 	one := func(o runtime.Object) error {
-		row := metav1.TableRow{Cells: t.Row(o, now), Object: runtime.RawExtension{Object: o}}
+		row := metav1.TableRow{Cells: cells(o, now), Object: runtime.RawExtension{Object: o}}
 		if t.Shown != nil {
 			row.Object.Object = t.Shown(o)
 		}

@@ -19,7 +19,7 @@ func bindingTable(parts func(runtime.Object) (string, *admissionv1.ParamRef)) ki
 	return kind.Table{
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.Def("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
-			column.Def("ParamRef", "ParamRef indicates the param resource which sets the configration param"), column.Age(),
+			column.Def("ParamRef", "ParamRef indicates the param resource which sets the configuration param"), column.Age(),
 		},
 		Row: func(o runtime.Object, opt kind.RowOptions) []any {
 			policy, ref := parts(o)
@@ -105,7 +105,7 @@ func checkParam(f *row.Findings, p *admissionv1.ParamRef, at *field.Path) {
 	if a := p.ParameterNotFoundAction; a == nil || *a == "" {
 		f.Required(at.Child("parameterNotFoundAction"), "")
 	} else {
-		row.OneOf(f, at.Child("parameterNotFoundAction"), *a, admissionv1.AllowAction, admissionv1.DenyAction)
+		row.OneOf(f, at.Child("parameterNotFoundAction"), *a, admissionv1.DenyAction, admissionv1.AllowAction)
 	}
 }
 

@@ -41,7 +41,7 @@ func mutatingPolicies(x compilers) kind.Kind {
 		Check: checker(x, mutatingParts, checkMutations),
 	}.Rules()
 	k.Table = kind.Table{
-		Columns: policyColumns(column.Int("Mutations", "Mutations indicates the number of mutations rules defined in this configuration")),
+		Columns: policyColumns(column.Int("Mutations", "Mutation indicates the number of mutations rules defined in this configuration")),
 		Row: row.Cells(func(p *policy, o kind.RowOptions) []any {
 			return []any{p.Name, int64(len(p.Spec.Mutations)), paramKind(p.Spec.ParamKind), column.Since(p.CreationTimestamp, o.Now)}
 		}),

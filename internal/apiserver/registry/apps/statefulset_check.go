@@ -46,23 +46,27 @@ func checkStatefulSet(o, was *appsv1.StatefulSet) field.ErrorList {
 	return f.List()
 }
 
-// withClaims is the template as its Pods will be: each claim template is a volume of its name.
+// withClaims is the template as its Pods will be: first a volume for each claim template, in place of one of that name, then the others.
 func withClaims(s *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	t := s.Template.DeepCopy()
-	has := map[string]bool{}
-	for i := range t.Spec.Volumes {
-		has[t.Spec.Volumes[i].Name] = true
-	}
+	claimed := map[string]bool{}
+	var volumes []corev1.Volume
 	for i := range s.VolumeClaimTemplates {
 		name := s.VolumeClaimTemplates[i].Name
-		if has[name] {
+		if claimed[name] {
 			continue
 		}
-		has[name] = true
-		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{
+		claimed[name] = true
+		volumes = append(volumes, corev1.Volume{
 			Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}},
 		})
 	}
+	for _, v := range t.Spec.Volumes {
+		if !claimed[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	t.Spec.Volumes = volumes
 	return t
 }
 

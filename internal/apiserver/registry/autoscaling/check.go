@@ -22,12 +22,6 @@ const (
 func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	var f row.Findings
 	s, spec := &h.Spec, field.NewPath("spec")
-	if s.MinReplicas != nil {
-		f.AtLeast(spec.Child("minReplicas"), int64(*s.MinReplicas), 1)
-	}
-	if s.MaxReplicas < 1 {
-		f.Required(spec.Child("maxReplicas"), "must be set and greater than 0")
-	}
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
 		f.Invalid(spec.Child("maxReplicas"), s.MaxReplicas, "must be greater than or equal to `minReplicas`")
 	}
@@ -35,15 +29,37 @@ func check(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	for i := range s.Metrics {
 		checkMetric(&f, &s.Metrics[i], spec.Child("metrics").Index(i))
 	}
+	if s.MinReplicas != nil && *s.MinReplicas == 0 && !slices.ContainsFunc(s.Metrics, outside) {
+		f.Forbidden(spec.Child("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas")
+	}
 	if s.Behavior != nil {
 		checkRules(&f, s.Behavior.ScaleUp, spec.Child("behavior", "scaleUp"))
 		checkRules(&f, s.Behavior.ScaleDown, spec.Child("behavior", "scaleDown"))
 	}
+	if s.MinReplicas != nil {
+		f.NotNegative(spec.Child("minReplicas"), int64(*s.MinReplicas))
+	}
+	switch {
+	case s.MaxReplicas == 0:
+		f.Required(spec.Child("maxReplicas"), "")
+	default:
+		f.AtLeast(spec.Child("maxReplicas"), int64(s.MaxReplicas), 1)
+	}
 	return f.List()
+}
+
+// outside says that a metric is there also when no Pod is.
+func outside(m autoscalingv2.MetricSpec) bool {
+	return m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
 }
 
 func checkStatus(h, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	var f row.Findings
+	for i, c := range h.Status.Conditions {
+		if n := c.ObservedGeneration; n != nil {
+			f.NotNegative(field.NewPath("status", "conditions").Index(i).Child("observedGeneration"), *n)
+		}
+	}
 	f.NotNegative(field.NewPath("status", "currentReplicas"), int64(h.Status.CurrentReplicas))
 	f.NotNegative(field.NewPath("status", "desiredReplicas"), int64(h.Status.DesiredReplicas))
 	return f.List()

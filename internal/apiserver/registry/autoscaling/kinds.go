@@ -7,6 +7,7 @@ package autoscaling
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -112,7 +113,10 @@ func targets(specs []autoscalingv2.MetricSpec, current []autoscalingv2.MetricSta
 		out = append(out, target(&specs[i], now))
 	}
 	const shown = 2
-	return column.Few(out, shown)
+	if more := len(out) - shown; more > 0 {
+		return fmt.Sprintf("%s + %d more...", strings.Join(out[:shown], ", "), more)
+	}
+	return strings.Join(out, ", ")
 }
 
 // target prints one metric: by name for resources, by what it counts for the others.

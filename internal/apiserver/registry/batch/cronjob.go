@@ -38,6 +38,7 @@ func cronJobs() kind.Kind {
 func defaultCronJob(c *batchv1.CronJob) {
 	s := &c.Spec
 	template.DefaultPodTemplate(&s.JobTemplate.Spec.Template)
+	defaultFailurePolicy(s.JobTemplate.Spec.PodFailurePolicy)
 	row.OrText(&s.ConcurrencyPolicy, batchv1.AllowConcurrent)
 	row.OrElse(&s.Suspend, false)
 	row.OrElse(&s.SuccessfulJobsHistoryLimit, 3)

@@ -74,11 +74,7 @@ func defaultJob(j *batchv1.Job) {
 	row.OrElse(&s.Suspend, false)
 	row.OrElse(&s.ManualSelector, false)
 	if s.PodFailurePolicy != nil {
-		for i := range s.PodFailurePolicy.Rules {
-			for c := range s.PodFailurePolicy.Rules[i].OnPodConditions {
-				row.OrText(&s.PodFailurePolicy.Rules[i].OnPodConditions[c].Status, corev1.ConditionTrue)
-			}
-		}
+		defaultFailurePolicy(s.PodFailurePolicy)
 		row.OrElse(&s.PodReplacementPolicy, batchv1.Failed)
 	}
 	row.OrElse(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
@@ -128,5 +124,17 @@ func generateSelector(j *batchv1.Job) {
 func setIfAbsent(m map[string]string, key, value string) {
 	if _, ok := m[key]; !ok {
 		m[key] = value
+	}
+}
+
+// defaultFailurePolicy has a condition of a Pod be true; also in the template of a CronJob, which has no other of a Job's defaults.
+func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
+	if p == nil {
+		return
+	}
+	for i := range p.Rules {
+		for c := range p.Rules[i].OnPodConditions {
+			row.OrText(&p.Rules[i].OnPodConditions[c].Status, corev1.ConditionTrue)
+		}
 	}
 }

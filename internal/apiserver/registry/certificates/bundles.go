@@ -18,6 +18,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 // bundles is the row of ClusterTrustBundles: authorities that Pods can mount (KEP-3257).
@@ -27,7 +28,6 @@ func bundles() kind.Kind {
 		Group: certificatesv1.GroupName, Version: "v1", Resource: "clustertrustbundles", Singular: "clustertrustbundle", Kind: "ClusterTrustBundle",
 		Types: types[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](),
 		Rules: kind.Rules{
-			ValidateName: kind.PathSegment, // what it may be depends on the signer: see bundleName
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
 				return validateBundle(o.(*certificatesv1.ClusterTrustBundle), nil)
 			},
@@ -37,7 +37,7 @@ func bundles() kind.Kind {
 			Fields: func(o runtime.Object) fields.Set { return fields.Set{"spec.signerName": signer(o)} },
 		},
 	}
-	k.Types.NoGenerate = true
+	k.Types.NoGenerate, k.Types.ValidateMeta = true, bundleMeta
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"])},
 		Row: row(func(b *certificatesv1.ClusterTrustBundle, _ kind.RowOptions) []any {
@@ -53,8 +53,8 @@ func bundles() kind.Kind {
 func validateBundle(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
-	for _, msg := range bundleName(b.Name, b.Spec.SignerName) {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), b.Name, msg))
+	if old != nil {
+		errs = bundleMeta(b)
 	}
 	if b.Spec.SignerName != "" {
 		errs = append(errs, kind.SignerName(b.Spec.SignerName, spec.Child("signerName"))...)
@@ -68,20 +68,28 @@ func validateBundle(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	return errs
 }
 
-// bundleName has the signer's name in front, with colons for slashes; without a signer it has no colon.
-func bundleName(name, signer string) []string {
+// bundleMeta judges metadata. A name has the signer's in front, with colons for slashes; without a signer it has no colon.
+func bundleMeta(o runtime.Object) field.ErrorList {
+	b, path := o.(*certificatesv1.ClusterTrustBundle), field.NewPath("metadata")
+	errs := validation.ValidateObjectMeta(&b.ObjectMeta, false, func(name string, prefix bool) []string {
+		return bundleName(name, b.Spec.SignerName, prefix)
+	}, path)
+	return append(errs, template.ValidateFinalizers(b.Finalizers, path.Child("finalizers"))...)
+}
+
+func bundleName(name, signer string, prefix bool) []string {
 	if signer == "" {
 		if strings.Contains(name, ":") {
 			return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
 		}
-		return validation.NameIsDNSSubdomain(name, false)
+		return validation.NameIsDNSSubdomain(name, prefix)
 	}
-	prefix := strings.ReplaceAll(signer, "/", ":") + ":"
-	rest, ok := strings.CutPrefix(name, prefix)
+	start := strings.ReplaceAll(signer, "/", ":") + ":"
+	rest, ok := strings.CutPrefix(name, start)
 	if !ok {
-		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)}
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, start)}
 	}
-	return validation.NameIsDNSSubdomain(rest, false)
+	return validation.NameIsDNSSubdomain(rest, prefix)
 }
 
 // anchors checks that a text is PEM blocks of authorities' certificates, each once.

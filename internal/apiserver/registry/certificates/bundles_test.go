@@ -50,7 +50,7 @@ func TestValidateBundle(t *testing.T) {
 		{"nonsense", "a", "", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "entry 0 does not parse as X.509"},
 	} {
 		b := &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: c.object}, Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: c.signer, TrustBundle: c.text}}
-		err := validateBundle(b, nil).ToAggregate()
+		err := append(bundleMeta(b), validateBundle(b, nil)...).ToAggregate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -48,11 +48,12 @@ func podRequests() kind.Kind {
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.Def("PodName", spec["podName"]), column.Def("ServiceAccountName", spec["serviceAccountName"]),
 			column.Def("NodeName", spec["nodeName"]), column.Def("SignerName", spec["signerName"]),
-			column.Def("State", certificatesv1.PodCertificateRequestStatus{}.SwaggerDoc()["conditions"]), column.Age(),
+			column.Def("State", "Is the request Pending, Issued, Denied, or Failed?"),
+			column.Def("UnverifiedUserAnnotations", spec["unverifiedUserAnnotations"]),
 		},
-		Row: row(func(r *certificatesv1.PodCertificateRequest, o kind.RowOptions) []any {
+		Row: row(func(r *certificatesv1.PodCertificateRequest, _ kind.RowOptions) []any {
 			s := &r.Spec
-			return []any{r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName, podRequestState(r), column.Since(r.CreationTimestamp, o.Now)}
+			return []any{r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName, podRequestState(r), column.Labels(s.UnverifiedUserAnnotations)}
 		}),
 	}
 	return k

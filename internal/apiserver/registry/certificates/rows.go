@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +17,7 @@ import (
 
 // plainRows are the rows of certificates.k8s.io/v1.
 func plainRows() []kind.Kind {
-	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc() // upstream's columns are described by the older type
 	k := kind.Kind{
 		Group: certificatesv1.GroupName, Version: "v1", Resource: "certificatesigningrequests", Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
 		Names: kind.Names{Short: []string{"csr"}},
@@ -41,8 +42,8 @@ func plainRows() []kind.Kind {
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Age(), column.Def("SignerName", spec["signerName"]), column.Def("Requestor", spec["username"]),
-			column.Def("RequestedDuration", spec["expirationSeconds"]), column.Def("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+			column.Name(), column.Age(), column.Def("SignerName", spec["signerName"]), column.Def("Requestor", spec["request"]),
+			column.Def("RequestedDuration", spec["expirationSeconds"]), column.Def("Condition", certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
 		},
 		Row: row(func(c *certificatesv1.CertificateSigningRequest, o kind.RowOptions) []any {
 			life := "<none>"

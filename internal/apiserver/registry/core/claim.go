@@ -93,8 +93,8 @@ func claimColumns() []metav1.TableColumnDefinition {
 	spec, status := v1.PersistentVolumeClaimSpec{}.SwaggerDoc(), v1.PersistentVolumeClaimStatus{}.SwaggerDoc()
 	return append([]metav1.TableColumnDefinition{
 		column.Name(), column.Def("Status", status["phase"]), column.Def("Volume", spec["volumeName"]), column.Def("Capacity", status["capacity"]),
-		column.Def("Access Modes", status["accessModes"]), column.Def("StorageClass", spec["storageClassName"]),
-		column.Def("VolumeAttributesClass", spec["volumeAttributesClassName"]), column.Age(),
+		column.Def("Access Modes", status["accessModes"]), column.Def("StorageClass", "StorageClass of the pvc"),
+		column.Def("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), column.Age(),
 	}, column.Wide(column.Def("VolumeMode", spec["volumeMode"]))...)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/kind"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
 const (
@@ -31,6 +31,7 @@ const (
 func events() kind.Kind {
 	t := types[v1.Event, v1.EventList]()
 	t.NoGenerate, t.EventTTL = true, eventTTLSeconds
+	t.ValidateMeta = func(runtime.Object) field.ErrorList { return nil } // by the library; see validateNewEvent
 	return kind.Kind{
 		Version: "v1", Resource: "events", Singular: "event", Kind: "Event",
 		Names: kind.Names{Short: []string{"ev"}},
@@ -41,12 +42,6 @@ func events() kind.Kind {
 			},
 			ValidateUpdate: func(ctx context.Context, o, old runtime.Object) field.ErrorList {
 				return validateEvent(ctx, o.(*v1.Event), old.(*v1.Event))
-			},
-			ValidateName: func(name string, prefix bool) []string {
-				if prefix {
-					return content.IsPathSegmentPrefix(name)
-				}
-				return content.IsPathSegmentName(name)
 			},
 			Fields:                   func(o runtime.Object) fields.Set { return eventFields(o.(*v1.Event)) },
 			AllowCreateOnUpdate:      true,
@@ -152,7 +147,9 @@ func bounded(name, value string) field.ErrorList {
 
 // validateNewEvent refuses the old form's fields.
 func validateNewEvent(e *v1.Event) field.ErrorList {
-	var errs field.ErrorList
+	meta := field.NewPath("metadata")
+	errs := apivalidation.ValidateObjectMeta(&e.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, meta)
+	errs = append(errs, template.ValidateFinalizers(e.Finalizers, meta.Child("finalizers"))...)
 	unset := func(name string, isSet bool) {
 		if isSet {
 			errs = append(errs, field.Invalid(field.NewPath(name), "", "needs to be unset"))
@@ -215,7 +212,7 @@ func eventColumns() []metav1.TableColumnDefinition {
 	}
 	out = append(out, column.Wide(column.Def("Subobject", v1.ObjectReference{}.SwaggerDoc()["fieldPath"]), column.Def("Source", doc["source"]))...)
 	out = append(out, column.Def("Message", doc["message"]))
-	return append(out, column.Wide(column.Def("First Seen", doc["firstTimestamp"]), column.Def("Count", doc["count"]), column.Def("Name", doc["name"]))...)
+	return append(out, column.Wide(column.Def("First Seen", doc["firstTimestamp"]), column.Def("Count", doc["count"]), column.Name())...)
 }
 
 func eventRow(e *v1.Event, opt kind.RowOptions) []any {

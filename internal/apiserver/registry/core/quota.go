@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
@@ -27,7 +28,12 @@ func limitRanges() kind.Kind {
 		Names: kind.Names{Short: []string{"limits"}},
 		Types: t,
 		Rules: kind.Rules{
-			Default:                  func(o runtime.Object) { defaultLimitRange(o.(*v1.LimitRange)) },
+			Default: func(o runtime.Object) { defaultLimitRange(o.(*v1.LimitRange)) },
+			PrepareCreate: func(_ context.Context, o runtime.Object) {
+				if l := o.(*v1.LimitRange); l.Name == "" {
+					l.Name = string(uuid.NewUUID()) // the one kind that needs no name
+				}
+			},
 			Validate:                 validate,
 			ValidateUpdate:           func(ctx context.Context, o, _ runtime.Object) field.ErrorList { return validate(ctx, o) },
 			AllowUnconditionalUpdate: true,

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	rows "github.com/gantry-project/gantry/internal/apiserver/registry/row"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/template"
 )
 
@@ -107,7 +108,7 @@ func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 		}
 		for _, k := range template.SortedResources(s.Hard) {
 			if quotaResource(string(k)) && !scopeFits(r.ScopeName, string(k)) {
-				errs = append(errs, field.Invalid(path, s.ScopeSelector, wrongScope))
+				errs = append(errs, field.Invalid(path, rows.Bare(s.ScopeSelector), wrongScope))
 			}
 		}
 		switch r.ScopeName {

@@ -142,12 +142,14 @@ func (r *recorder) AddWarning(_, text string) { r.list = append(r.list, text) }
 // elsewhere are cases that something else answers; the whole server's replay covers them.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"pod-metadata.json/owner-ref-missing-fields": "v1.37's library says it in other words",
-		"pod-metadata.json/owner-ref-bad-apiversion": "v1.37's library says it in other words",
-		"other.json/binding-event-v1":                "another group's Event, converted first",
-		"pod.json/overhead-by-runtimeclass":          "RuntimeClass admission",
-		"pod-volumes.json/projected-ctb-both":        "v1.37 serves trust bundles, v1.36 dropped them",
-		"service.json/nodeport-fixed":                "the mask hides a port that the request named",
+		"pod-metadata.json/owner-ref-missing-fields":       "v1.37's library says it in other words",
+		"pod-metadata.json/owner-ref-bad-apiversion":       "v1.37's library says it in other words",
+		"other.json/binding-event-v1":                      "another group's Event, converted first",
+		"pod.json/overhead-by-runtimeclass":                "RuntimeClass admission",
+		"pod-security.json/pod-selinux-policy-bad":         "v1.37 knows MountOption too",
+		"pod-security.json/pod-selinux-policy-mountoption": "v1.37 knows MountOption too",
+		"pod-volumes.json/projected-ctb-both":              "v1.37 serves trust bundles, v1.36 dropped them",
+		"service.json/nodeport-fixed":                      "the mask hides a port that the request named",
 	}
 }
 

@@ -32,9 +32,9 @@ func serviceAccounts() kind.Kind {
 			AllowUnconditionalUpdate: true,
 		},
 		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Secrets", v1.ServiceAccount{}.SwaggerDoc()["secrets"]), column.Age()},
+			Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
 			Row: row(func(s *v1.ServiceAccount, opt kind.RowOptions) []any {
-				return []any{s.Name, int64(len(s.Secrets)), column.Since(s.CreationTimestamp, opt.Now)}
+				return []any{s.Name, column.Since(s.CreationTimestamp, opt.Now)}
 			}),
 		},
 	}

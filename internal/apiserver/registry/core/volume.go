@@ -71,8 +71,8 @@ func volumeColumns() []metav1.TableColumnDefinition {
 	return append([]metav1.TableColumnDefinition{
 		column.Name(), column.Def("Capacity", spec["capacity"]), column.Def("Access Modes", spec["accessModes"]),
 		column.Def("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]), column.Def("Status", status["phase"]), column.Def("Claim", spec["claimRef"]),
-		column.Def("StorageClass", spec["storageClassName"]),
-		column.Def("VolumeAttributesClass", "Name of the VolumeAttributesClass of the volume."),
+		column.Def("StorageClass", "StorageClass of the pv"),
+		column.Def("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
 		column.Def("Reason", status["reason"]), column.Age(),
 	}, column.Wide(column.Def("VolumeMode", spec["volumeMode"]))...)
 }

@@ -86,26 +86,29 @@ func sourceOrder() []string {
 	}
 }
 
-// volumeSource wants exactly one source, and judges it.
+// volumeSource wants one source, judges the first and refuses the others.
 func volumeSource(p *v1.PersistentVolume, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	n, v := 0, reflect.ValueOf(&p.Spec.PersistentVolumeSource).Elem()
+	n, given := 0, reflect.ValueOf(&p.Spec.PersistentVolumeSource).Elem()
 	for _, name := range sourceOrder() {
-		if v.FieldByNameFunc(func(f string) bool { return strings.EqualFold(f, name) }).IsNil() {
+		same := func(f string) bool { return strings.EqualFold(f, name) }
+		source := given.FieldByNameFunc(same)
+		if source.IsNil() {
 			continue
 		}
 		if n++; n > 1 && name != "flexVolume" { // upstream never counts that one as too many
 			errs = append(errs, field.Forbidden(spec.Child(name), "may not specify more than 1 volume type"))
+			continue
 		}
-	}
-	switch n {
-	case 0:
-		return field.ErrorList{field.Required(spec, "must specify a volume type")}
-	case 1:
-		errs = template.ValidatePersistentSource(&p.Spec.PersistentVolumeSource, p.Name, spec)
-		if p.Spec.Local != nil && p.Spec.NodeAffinity == nil {
+		var only v1.PersistentVolumeSource
+		reflect.ValueOf(&only).Elem().FieldByNameFunc(same).Set(source)
+		errs = append(errs, template.ValidatePersistentSource(&only, p.Name, spec)...)
+		if only.Local != nil && p.Spec.NodeAffinity == nil {
 			errs = append(errs, field.Required(spec.Child("nodeAffinity"), "Local volume requires node affinity"))
 		}
+	}
+	if n == 0 {
+		errs = append(errs, field.Required(spec, "must specify a volume type"))
 	}
 	return errs
 }

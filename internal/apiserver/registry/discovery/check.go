@@ -25,16 +25,17 @@ const (
 func check(s, was *discoveryv1.EndpointSlice) field.ErrorList {
 	var f row.Findings
 	path := field.NewPath("addressType")
+	checkEndpoints(&f, s, was)
+	checkPorts(&f, s.Ports)
 	if s.AddressType == "" {
 		f.Required(path, "")
 	} else {
 		row.OneOf(&f, path, s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
 	}
-	checkEndpoints(&f, s, was)
-	checkPorts(&f, s.Ports)
 	if was != nil {
-		f.Same(path, s.AddressType, was.AddressType)
+		f.SameUnshown(path, s.AddressType, was.AddressType)
 	}
+	countAddresses(&f, s)
 	return f.List()
 }
 
@@ -55,6 +56,18 @@ func checkEndpoints(f *row.Findings, s, was *discoveryv1.EndpointSlice) {
 	}
 }
 
+// countAddresses wants some addresses of each endpoint, and not too many.
+func countAddresses(f *row.Findings, s *discoveryv1.EndpointSlice) {
+	for i := range s.Endpoints {
+		switch at, n := field.NewPath("endpoints").Index(i).Child("addresses"), len(s.Endpoints[i].Addresses); {
+		case n == 0:
+			f.Required(at, "")
+		case n > mostAddresses:
+			f.Add(field.TooMany(at, n, mostAddresses))
+		}
+	}
+}
+
 // endpointAt is where an endpoint stands, and the addresses stored already, which stay fine whatever they look like.
 type endpointAt struct {
 	path   *field.Path
@@ -64,12 +77,6 @@ type endpointAt struct {
 
 func checkEndpoint(f *row.Findings, t discoveryv1.AddressType, e *discoveryv1.Endpoint, at endpointAt) {
 	addresses := at.path.Child("addresses")
-	switch n := len(e.Addresses); {
-	case n == 0:
-		f.Required(addresses, "must contain at least 1 address")
-	case n > mostAddresses:
-		f.Add(field.TooMany(addresses, n, mostAddresses))
-	}
 	for i, a := range e.Addresses {
 		checkAddress(f, t, a, endpointAt{path: addresses.Index(i), list: addresses, stored: at.stored})
 	}

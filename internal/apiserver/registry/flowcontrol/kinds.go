@@ -46,7 +46,7 @@ func schemas() kind.Kind {
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(), column.Def("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
-			column.Int("MatchingPrecedence", doc["matchingPrecedence"]), column.Def("DistinguisherMethod", flowcontrolv1.FlowDistinguisherMethod{}.SwaggerDoc()["type"]),
+			column.Def("MatchingPrecedence", doc["matchingPrecedence"]), column.Def("DistinguisherMethod", doc["distinguisherMethod"]),
 			column.Age(), column.Def("MissingPL", "references a broken or non-existent PriorityLevelConfiguration"),
 		},
 		Row: row.Cells(func(s *flowcontrolv1.FlowSchema, o kind.RowOptions) []any {

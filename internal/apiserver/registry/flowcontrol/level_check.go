@@ -22,28 +22,43 @@ func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList 
 	}
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
-		if s.Limited != nil {
-			f.Forbidden(spec().Child("limited"), "must be nil if the type is not Limited")
-		}
-		if s.Exempt == nil {
-			f.Required(spec().Child("exempt"), "must not be empty when type is Exempt")
-		} else {
+		if s.Exempt != nil {
 			checkShares(&f, s.Exempt.NominalConcurrencyShares, s.Exempt.LendablePercent, spec().Child("exempt"))
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
-		if s.Exempt != nil {
-			f.Forbidden(spec().Child("exempt"), "must be nil if the type is Limited")
-		}
-		if s.Limited == nil {
-			f.Required(spec().Child("limited"), "must not be empty when type is Limited")
-		} else {
+		if s.Limited != nil {
 			checkLimited(&f, s.Limited, spec().Child("limited"))
 		}
+	case "":
 	default:
 		row.OneOf(&f, spec().Child("type"), s.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
 	}
 	checkMandatory(&f, l)
+	checkParts(&f, s)
 	return f.List()
+}
+
+// checkParts wants the parts that go with the types, and no others.
+func checkParts(f *row.Findings, s *flowcontrolv1.PriorityLevelConfigurationSpec) {
+	part := func(at *field.Path, there, needed, allowed bool) {
+		switch {
+		case there && !allowed:
+			f.Forbidden(at, "")
+		case needed && !there:
+			f.Required(at, "")
+		}
+	}
+	limited := s.Type == flowcontrolv1.PriorityLevelEnablementLimited
+	part(spec().Child("exempt"), s.Exempt != nil, false, s.Type == flowcontrolv1.PriorityLevelEnablementExempt)
+	part(spec().Child("limited"), s.Limited != nil, limited, limited)
+	part(spec().Child("type"), s.Type != "", true, true)
+	if s.Limited == nil {
+		return
+	}
+	r, at := &s.Limited.LimitResponse, spec().Child("limited", "limitResponse")
+	queue := r.Type == flowcontrolv1.LimitResponseTypeQueue
+	part(at.Child("queuing"), r.Queuing != nil, queue, queue)
+	part(at.Child("type"), r.Type != "", true, true)
 }
 
 // checkMandatory keeps the two levels that requests fall back on as they are; how much the exempt one lends may change.
@@ -73,26 +88,16 @@ func checkShares(f *row.Findings, shares, lend *int32, p *field.Path) {
 }
 
 func checkLimited(f *row.Findings, l *flowcontrolv1.LimitedPriorityLevelConfiguration, p *field.Path) {
-	checkShares(f, l.NominalConcurrencyShares, l.LendablePercent, p)
+	checkShares(f, l.NominalConcurrencyShares, nil, p)
+	switch r, at := &l.LimitResponse, p.Child("limitResponse"); {
+	case r.Type == flowcontrolv1.LimitResponseTypeQueue && r.Queuing != nil:
+		checkQueuing(f, r.Queuing, at.Child("queuing"))
+	case r.Type != "":
+		row.OneOf(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
+	}
+	checkShares(f, nil, l.LendablePercent, p)
 	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
 		f.Invalid(p.Child("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer")
-	}
-	r, at := &l.LimitResponse, p.Child("limitResponse")
-	switch r.Type {
-	case "":
-		f.Required(at.Child("type"), "")
-	case flowcontrolv1.LimitResponseTypeReject:
-		if r.Queuing != nil {
-			f.Forbidden(at.Child("queuing"), "must be nil if limited.limitResponse.type is not Limited")
-		}
-	case flowcontrolv1.LimitResponseTypeQueue:
-		if r.Queuing == nil {
-			f.Required(at.Child("queuing"), "must not be empty if limited.limitResponse.type is Limited")
-		} else {
-			checkQueuing(f, r.Queuing, at.Child("queuing"))
-		}
-	default:
-		row.OneOf(f, at.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
 	}
 }
 

@@ -19,7 +19,13 @@ func checkSchema(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
 	var f row.Findings
 	checkPrecedence(&f, s)
 	if m := s.Spec.DistinguisherMethod; m != nil {
-		row.OneOf(&f, spec().Child("distinguisherMethod", "type"), m.Type, flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType)
+		switch m.Type {
+		case flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType:
+		default: // the whole method is shown
+			f.Add(field.NotSupported(spec().Child("distinguisherMethod", "type"), row.Bare(m), []flowcontrolv1.FlowDistinguisherMethodType{
+				flowcontrolv1.FlowDistinguisherMethodByNamespaceType, flowcontrolv1.FlowDistinguisherMethodByUserType,
+			}))
+		}
 	}
 	at := spec().Child("priorityLevelConfiguration", "name")
 	if name := s.Spec.PriorityLevelConfiguration.Name; name == "" {

@@ -49,6 +49,9 @@ type Types struct {
 	EventTTL   uint64           // seconds a stored object lives; 0 means for ever
 	Internal   schema.GroupKind // hub kind when it is another group's (events.k8s.io over core); empty otherwise
 	KeepStatus bool             // the status given at creation is kept (Node)
+	// ValidateMeta judges the metadata of a new object in place of Rules.ValidateName and the machinery; nil for most kinds. The library's own
+	// rule, which wants a segment of a path for a name, is asked after all others in any case.
+	ValidateMeta func(obj runtime.Object) field.ErrorList
 }
 
 // Rules are the decisions about a write. All are pure: any field may be nil.
@@ -93,6 +96,8 @@ type Table struct {
 	Columns []metav1.TableColumnDefinition
 	// Row returns the cells of one object, one per column.
 	Row func(obj runtime.Object, o RowOptions) []any
+	// RowOf is Row for the objects of a list, whose cells depend on the others; nil means Row.
+	RowOf func(list runtime.Object) func(obj runtime.Object, o RowOptions) []any
 	// Conditions mark a row (a Pod that ended); nil means none.
 	Conditions func(obj runtime.Object) []metav1.TableRowCondition
 	// Shown is the object a row carries, of which clients see the metadata; nil means the object itself.

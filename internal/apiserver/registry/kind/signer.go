@@ -21,16 +21,29 @@ func SignerName(name string, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
 	}
 	var errs field.ErrorList
-	for _, msg := range validation.IsDNS1123Subdomain(domain) {
-		errs = append(errs, field.Invalid(at, domain, fmt.Sprintf("validating label %q: %s", domain, msg)))
+	segment := func(value string, rule func(string) []string) {
+		for part := range strings.SplitSeq(value, ".") {
+			messages := rule(part)
+			for _, msg := range messages {
+				errs = append(errs, field.Invalid(at, value, fmt.Sprintf("validating label %q: %s", part, msg)))
+			}
+			if len(messages) > 0 {
+				return // the others would say the same
+			}
+		}
 	}
+	const longestDomain = validation.DNS1123SubdomainMaxLength
+	const longest = longestDomain + 1 + validation.DNS1123SubdomainMaxLength + validation.DNS1123LabelMaxLength + 1
+	if len(domain) > longestDomain {
+		errs = append(errs, field.TooLong(at, "", longestDomain))
+	}
+	segment(domain, validation.IsDNS1123Label)
 	if !strings.Contains(domain, ".") {
 		errs = append(errs, field.Invalid(at, domain, "should be a domain with at least two segments separated by dots"))
 	}
-	for _, label := range strings.Split(rest, ".") {
-		for _, msg := range validation.IsDNS1123Label(label) {
-			errs = append(errs, field.Invalid(at, rest, fmt.Sprintf("validating label %q: %s", label, msg)))
-		}
+	segment(rest, validation.IsDNS1123Subdomain)
+	if len(name) > longest {
+		errs = append(errs, field.TooLong(at, "", longest))
 	}
 	return errs
 }

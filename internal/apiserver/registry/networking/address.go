@@ -31,7 +31,7 @@ func addresses() kind.Kind {
 	}.Rules()
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"])},
-		Row: row.Cells(func(a *networkingv1.IPAddress, _ kind.RowOptions) []any {
+		Row: row.Cells(func(a *networkingv1.IPAddress, o kind.RowOptions) []any {
 			parent := "<none>"
 			if r := a.Spec.ParentRef; r != nil {
 				parent = r.Resource
@@ -43,7 +43,7 @@ func addresses() kind.Kind {
 				}
 				parent += "/" + r.Name
 			}
-			return []any{a.Name, parent}
+			return []any{a.Name, parent, column.Since(a.CreationTimestamp, o.Now)} // one cell more than columns, as upstream
 		}),
 	}
 	return k
@@ -53,7 +53,7 @@ func checkAddress(a, was *networkingv1.IPAddress) field.ErrorList {
 	var f row.Findings
 	p := spec().Child("parentRef")
 	if was != nil {
-		f.Same(p, a.Spec.ParentRef, was.Spec.ParentRef)
+		f.SameUnshown(p, a.Spec.ParentRef, was.Spec.ParentRef)
 		return f.List()
 	}
 	r := a.Spec.ParentRef

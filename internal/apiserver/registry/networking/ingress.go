@@ -124,7 +124,7 @@ func checkClass(c, was *networkingv1.IngressClass) field.ErrorList {
 	}
 	checkReference(&f, reference{p.APIGroup, p.Kind, p.Name}, path)
 	scope, namespace := row.Value(p.Scope), path.Child("namespace")
-	if scope == "" {
+	if p.Scope == nil {
 		f.Required(path.Child("scope"), "")
 		return f.List()
 	}

@@ -100,7 +100,7 @@ func checkPolicy(p, was *networkingv1.NetworkPolicy) field.ErrorList {
 		return f.List()
 	}
 	for i, t := range s.PolicyTypes {
-		row.OneOf(&f, types.Index(i), t, networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress)
+		row.OneOf(&f, types.Index(i), t, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 	}
 	return f.List()
 }
@@ -133,7 +133,7 @@ func checkPort(f *row.Findings, p *networkingv1.NetworkPolicyPort, path *field.P
 		f.Each(port, n.IntVal, validation.IsValidPortNum(int(n.IntVal)))
 		if p.EndPort != nil {
 			if *p.EndPort < n.IntVal {
-				f.Invalid(end, n.IntVal, "must be greater than or equal to `port`")
+				f.Invalid(end, *p.EndPort, "must be greater than or equal to `port`")
 			}
 			f.Each(end, *p.EndPort, validation.IsValidPortNum(int(*p.EndPort)))
 		}

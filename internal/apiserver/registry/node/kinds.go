@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,28 +47,34 @@ func runtimeClasses() kind.Kind {
 	return k
 }
 
+// check judges a class, at an update as well; the handler may not change.
 func check(r, was *nodev1.RuntimeClass) field.ErrorList {
 	var f row.Findings
 	handler := field.NewPath("handler")
-	f.Label(handler, r.Handler)
 	if r.Overhead != nil {
-		path := field.NewPath("overhead", "limits")
-		for _, name := range template.SortedResources(r.Overhead.PodFixed) {
-			f.Add(template.ValidateContainerResourceName(string(name), path.Key(string(name)))...)
-			f.Add(template.ValidateQuantity(name, r.Overhead.PodFixed[name], path.Key(string(name)))...)
-		}
+		f.Add(template.ValidateOverhead(r.Overhead.PodFixed, field.NewPath("overhead"))...)
 	}
 	if s, path := r.Scheduling, field.NewPath("scheduling"); s != nil {
 		f.Add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 		f.Add(template.ValidateTolerations(s.Tolerations, path.Child("tolerations"))...)
 		for i, t := range s.Tolerations {
-			if slices.ContainsFunc(s.Tolerations[:i], func(o corev1.Toleration) bool { return apiequality.Semantic.DeepEqual(o, t) }) {
+			if slices.ContainsFunc(s.Tolerations[:i], func(o corev1.Toleration) bool { return sameTaints(&o, &t) }) {
 				f.Add(field.Duplicate(path.Child("tolerations").Index(i), row.Bare(t)))
 			}
 		}
 	}
-	if was != nil {
-		f.Same(handler, r.Handler, was.Handler)
+	switch {
+	case was != nil:
+		f.SameUnshown(handler, r.Handler, was.Handler)
+	case r.Handler == "":
+		f.Required(handler, "")
+	default:
+		f.Each(handler, r.Handler, content.IsDNS1123Label(r.Handler))
 	}
 	return f.List()
+}
+
+// sameTaints says that two tolerations are about the same taints, however long they last.
+func sameTaints(a, b *corev1.Toleration) bool {
+	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
 }

@@ -35,9 +35,13 @@ func table() kind.Table {
 // Row is a Node's line in `kubectl get nodes -o wide`.
 func Row(n *v1.Node, now metav1.Time) []any {
 	i := n.Status.NodeInfo
+	kernel := orUnknown(i.KernelVersion)
+	if i.Architecture != "" {
+		kernel += " (" + i.Architecture + ")"
+	}
 	return []any{
 		n.Name, statusCell(n), column.OrNone(strings.Join(roles(n), ",")), column.Since(n.CreationTimestamp, now), i.KubeletVersion,
-		address(n, v1.NodeInternalIP), address(n, v1.NodeExternalIP), orUnknown(i.OSImage), orUnknown(i.KernelVersion), orUnknown(i.ContainerRuntimeVersion),
+		address(n, v1.NodeInternalIP), address(n, v1.NodeExternalIP), orUnknown(i.OSImage), kernel, orUnknown(i.ContainerRuntimeVersion),
 	}
 }
 

@@ -158,7 +158,7 @@ func TestStatusRules(t *testing.T) {
 	now.Status.Conditions = []v1.PodCondition{{Type: "a b", Status: v1.ConditionTrue}, {Type: "example.com/a", Status: v1.ConditionTrue}}
 	now.Status.QOSClass = v1.PodQOSGuaranteed
 	got := causes(ValidateStatusUpdate(now, old))
-	if !strings.HasPrefix(got, `metadata.conditions[0].Type: Invalid value: "a b": name part must consist of`) || !strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
+	if !strings.HasPrefix(got, `status.conditions[0].Type: Invalid value: "a b": name part must consist of`) || !strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
 		t.Error(got)
 	}
 }

@@ -1,12 +1,15 @@
 package pods
 
 import (
-	"net/netip"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
 )
 
 // ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may not restart stay ended, conditions have
@@ -14,28 +17,45 @@ import (
 func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 	errs := statusMetadata(p, old)
 	status := field.NewPath("status")
-	for i, c := range p.Status.Conditions {
-		switch c.Type {
-		case v1.PodScheduled, v1.PodReady, v1.PodInitialized:
-			continue
-		}
-		for _, msg := range validation.IsQualifiedName(string(c.Type)) {
-			// Upstream's path is below the metadata.
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "conditions").Index(i).Child("Type"), string(c.Type), msg))
-		}
-	}
+	errs = append(errs, podConditions(p.Status.Conditions, status.Child("conditions"))...)
 	if n := p.Status.NominatedNodeName; n != old.Status.NominatedNodeName && n != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(n) {
 			errs = append(errs, field.Invalid(status.Child("nominatedNodeName"), n, msg))
 		}
+		if old.Spec.NodeName != "" {
+			errs = append(errs, field.Forbidden(status.Child("nominatedNodeName"), "may not be set on pods that are already bound to a node"))
+		}
+	}
+	if n := p.Status.ObservedGeneration; n < 0 {
+		errs = append(errs, field.Invalid(status.Child("observedGeneration"), n, notNegative))
 	}
 	errs = append(errs, apivalidation.ValidateImmutableField(p.Status.QOSClass, old.Status.QOSClass, status.Child("qosClass"))...)
 	errs = append(errs, transitions(p.Status.ContainerStatuses, old.Status.ContainerStatuses, status.Child("containerStatuses"), restarts(old, false))...)
 	errs = append(errs, transitions(p.Status.InitContainerStatuses, old.Status.InitContainerStatuses, status.Child("initContainerStatuses"), restarts(old, true))...)
 	errs = append(errs, transitions(p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, status.Child("ephemeralContainerStatuses"), never)...)
 	errs = append(errs, claimStatuses(p, status.Child("resourceClaimStatuses"))...)
-	errs = append(errs, addresses(p, status)...)
+	errs = append(errs, addresses(p, old, status)...)
 	return append(errs, containerStatuses(p, status)...)
+}
+
+const notNegative = "must be a non-negative integer"
+
+// podConditions wants names that cannot collide, and generations that can be.
+func podConditions(list []v1.PodCondition, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, c := range list {
+		if c.ObservedGeneration < 0 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("observedGeneration"), c.ObservedGeneration, notNegative))
+		}
+		switch c.Type {
+		case v1.PodScheduled, v1.PodReady, v1.PodInitialized:
+			continue
+		}
+		for _, msg := range validation.IsQualifiedName(string(c.Type)) {
+			errs = append(errs, field.Invalid(path.Index(i).Child("Type"), string(c.Type), msg)) // upstream's spelling
+		}
+	}
+	return errs
 }
 
 // restarts says of a container of the Pod whether it may run again after it ended with code.
@@ -120,38 +140,51 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func addresses(p *v1.Pod, status *field.Path) field.ErrorList {
-	var pods, hosts []string
-	for _, ip := range p.Status.PodIPs {
-		pods = append(pods, ip.IP)
+// addresses judges those of the Pod and of its host. What is stored may stay.
+func addresses(p, old *v1.Pod, status *field.Path) field.ErrorList {
+	pods, hosts := status.Child("podIPs"), status.Child("hostIPs")
+	errs := addressList(podIPs(p), podIPs(old), row.Bare(p.Status.PodIPs), pods)
+	switch list := p.Status.PodIPs; {
+	case (p.Status.PodIP != "") != (len(list) > 0):
+		errs = append(errs, field.Invalid(pods, row.Bare(list), "podIP and podIPs must either both be set or both be unset"))
+	case len(list) > 0 && p.Status.PodIP != list[0].IP:
+		errs = append(errs, field.Invalid(pods.Index(0).Child("ip"), list[0].IP, "must be equal to `podIP`"))
 	}
-	for _, ip := range p.Status.HostIPs {
-		hosts = append(hosts, ip.IP)
-	}
-	errs := addressList(pods, p.Status.PodIPs, status.Child("podIPs"))
-	errs = append(errs, addressList(hosts, p.Status.HostIPs, status.Child("hostIPs"))...)
 	if h := p.Status.HostIPs; len(h) > 0 && p.Status.HostIP != h[0].IP {
-		errs = append(errs, field.Invalid(status.Child("hostIPs").Index(0).Child("ip"), h[0].IP, "must be equal to `hostIP`"))
+		errs = append(errs, field.Invalid(hosts.Index(0).Child("ip"), h[0].IP, "must be equal to `hostIP`"))
 	}
-	return errs
+	return append(errs, addressList(hostIPs(p), hostIPs(old), row.Bare(p.Status.HostIPs), hosts)...)
 }
 
-// addressList wants addresses, each once, at most one per family. value is what messages show.
-func addressList(list []string, value any, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	seen, families := map[string]bool{}, map[bool]int{}
-	for i, ip := range list {
-		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
-		if seen[ip] {
-			errs = append(errs, field.Duplicate(path.Index(i), ip))
-		}
-		seen[ip] = true
-		if a, err := netip.ParseAddr(ip); err == nil {
-			families[a.Is4()]++
-		}
+func podIPs(p *v1.Pod) (out []string) {
+	for _, ip := range p.Status.PodIPs {
+		out = append(out, ip.IP)
 	}
-	if families[true] > 1 || families[false] > 1 {
-		errs = append(errs, field.Invalid(path, value, "may specify no more than one IP for each IP family"))
+	return out
+}
+
+func hostIPs(p *v1.Pod) (out []string) {
+	for _, ip := range p.Status.HostIPs {
+		out = append(out, ip.IP)
+	}
+	return out
+}
+
+// addressList wants addresses, two only when they are of both families. shown is what messages show.
+func addressList(list, stored []string, shown any, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, ip := range list {
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, stored)...)
+	}
+	if len(list) < 2 {
+		return errs
+	}
+	dual, err := netutils.IsDualStackIPStrings(list)
+	if err != nil {
+		errs = append(errs, field.InternalError(path, fmt.Errorf("failed to check for dual stack with error:%w", err)))
+	}
+	if !dual || len(list) > 2 {
+		errs = append(errs, field.Invalid(path, shown, "may specify no more than one IP for each IP family"))
 	}
 	return errs
 }

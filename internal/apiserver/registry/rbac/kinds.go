@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -90,7 +91,7 @@ func roleBindings() kind.Kind {
 			b := o.(*rbacv1.RoleBinding)
 			return &b.RoleRef, b.Subjects
 		}),
-		Table: bindingTable("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
+		Table: bindingTable("roleBinding", rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
 			b := o.(*rbacv1.RoleBinding)
 			return b.ObjectMeta, b.RoleRef, b.Subjects
 		}),
@@ -116,7 +117,7 @@ func clusterRoleBindings() kind.Kind {
 			b := o.(*rbacv1.ClusterRoleBinding)
 			return &b.RoleRef, b.Subjects
 		}),
-		Table: bindingTable("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
+		Table: bindingTable("clusterRoleBinding", rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], func(o runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
 			b := o.(*rbacv1.ClusterRoleBinding)
 			return b.ObjectMeta, b.RoleRef, b.Subjects
 		}),
@@ -140,7 +141,7 @@ func bindingRules(r kind.Rules, parts func(runtime.Object) (*rbacv1.RoleRef, []r
 }
 
 func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject)) kind.Table {
-	defs := []metav1.TableColumnDefinition{column.Name(), column.Def("Role", upperFirst(refDoc)), column.Age()}
+	defs := []metav1.TableColumnDefinition{column.Name(), column.Def("Role", refDoc), column.Age()}
 	defs = append(defs, column.Wide(column.Def("Users", "Users in the "+what), column.Def("Groups", "Groups in the "+what), column.Def("ServiceAccounts", "ServiceAccounts in the "+what))...)
 	return kind.Table{
 		Columns: defs,
@@ -163,13 +164,4 @@ func bindingTable(what, refDoc string, parts func(runtime.Object) (metav1.Object
 			}
 		},
 	}
-}
-
-// upperFirst writes a documentation sentence as tables have it.
-func upperFirst(s string) string {
-	s = strings.TrimSuffix(s, " This field is immutable.")
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

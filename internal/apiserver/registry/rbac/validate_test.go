@@ -34,7 +34,7 @@ func TestTextsAreUpstreams(t *testing.T) {
 		{"Role", `"rules":[{"resources":["pods"],"verbs":["get"]}]`, "rules[0].apiGroups: Required value: resource rules must supply at least one api group"},
 		{"Role", `"rules":[{"nonResourceURLs":["/x"],"verbs":["get"]}]`, `rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs`},
 		{"Role", `"rules":[{"apiGroups":[""],"resources":["pods"],"nonResourceURLs":["/x"],"verbs":["get"]}]`, `[rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs, rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs]`},
-		{"ClusterRole", `"rules":[{"apiGroups":[""],"resources":["pods"]}]`, "rules[0].verbs: Required value: verbs must contain at least one value"},
+		{"ClusterRole", `"rules":[{"apiGroups":[""],"resources":["pods"]}]`, "rules[0].verbs: Required value"},
 		{"ClusterRole", `"rules":[{"nonResourceURLs":["/x"],"verbs":["get"]}]`, ""},
 		{"ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[{"key":"a","operator":"X"}]}]}`, `[aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: "X": not a valid selector operator, aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.]`},
 		{"RoleBinding", user, `[roleRef.kind: Unsupported value: "": supported values: "Role", "ClusterRole", roleRef.name: Required value]`},
@@ -98,7 +98,7 @@ func TestTableOfABinding(t *testing.T) {
 			t.Errorf("%s: %v, want %v", k.Table.Columns[i].Name, cells[i], want[i])
 		}
 	}
-	if got := k.Table.Columns[1].Description; got != "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error." {
+	if got := k.Table.Columns[1].Description; got != "roleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error." {
 		t.Errorf("description %q", got)
 	}
 }

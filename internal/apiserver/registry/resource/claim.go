@@ -137,7 +137,5 @@ func checkTemplate(t, was *resourcev1.ResourceClaimTemplate) field.ErrorList {
 }
 
 func sameSpec(f *row.Findings, p *field.Path, s, was *resourcev1.ResourceClaimSpec) {
-	if !apiequality.Semantic.DeepEqual(s, was) {
-		f.Invalid(p, row.Bare(s), apivalidation.FieldImmutableErrorMsg)
-	}
+	f.SameUnshown(p, s, was)
 }

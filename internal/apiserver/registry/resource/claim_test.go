@@ -129,7 +129,7 @@ func TestStatus(t *testing.T) {
 		"allocate":  {allocated(nil), exact(nil), ""},
 		"take away": {exact(nil), allocated(nil), ""},
 		"other": {
-			allocated(func(c *resourcev1.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "gpu-9" }), allocated(nil), "field is immutable",
+			allocated(func(c *resourcev1.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "gpu-9" }), allocated(nil), "field cannot be modified once set",
 		},
 		"unknown request": {
 			allocated(func(c *resourcev1.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Request = "zz" }), exact(nil),

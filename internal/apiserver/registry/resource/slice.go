@@ -54,6 +54,7 @@ func classes() kind.Kind {
 }
 
 func taintRules() kind.Kind {
+	doc := resourcev1.DeviceTaint{}.SwaggerDoc()
 	k := names("devicetaintrules", "DeviceTaintRule", row.Types[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
 	k.Types.HasStatus = true
 	k.Rules = row.Rules[resourcev1.DeviceTaintRule]{
@@ -63,9 +64,16 @@ func taintRules() kind.Kind {
 		Unconditional: true,
 	}.Rules()
 	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{column.Name(), column.Age()},
+		Columns: []metav1.TableColumnDefinition{
+			column.Name(), column.Def("Key", doc["key"]), column.Def("Value", doc["value"]), column.Def("Effect", doc["effect"]),
+			column.Def("TimeAdded", doc["timeAdded"]), column.Age(),
+		},
 		Row: row.Cells(func(r *resourcev1.DeviceTaintRule, o kind.RowOptions) []any {
-			return []any{r.Name, column.Since(r.CreationTimestamp, o.Now)}
+			t, added := &r.Spec.Taint, ""
+			if t.TimeAdded != nil {
+				added = column.Since(*t.TimeAdded, o.Now)
+			}
+			return []any{r.Name, t.Key, t.Value, string(t.Effect), added, column.Since(r.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k

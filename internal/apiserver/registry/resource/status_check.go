@@ -7,7 +7,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validate"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -26,7 +25,7 @@ func checkStatus(c, was *resourcev1.ResourceClaim) field.ErrorList {
 	switch a := s.Allocation; {
 	case a != nil && was.Status.Allocation != nil:
 		if !apiequality.Semantic.DeepEqual(a, was.Status.Allocation) {
-			f.Invalid(p.Child("allocation"), row.Bare(a), apivalidation.FieldImmutableErrorMsg)
+			f.Invalid(p.Child("allocation"), nil, "field cannot be modified once set")
 		}
 	case a != nil:
 		checkAllocation(&f, a, requestNames(&c.Spec.Devices), p.Child("allocation"))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,13 @@ func (f *Findings) NotNegativeIf(p *field.Path, n *int32) {
 // Same wants a field to stay what it was.
 func (f *Findings) Same(p *field.Path, value, was any) {
 	f.Add(apivalidation.ValidateImmutableField(value, was, p)...)
+}
+
+// SameUnshown is Same for a field whose rule upstream declares at the type: such refusals show null in place of the value.
+func (f *Findings) SameUnshown(p *field.Path, value, was any) {
+	if !apiequality.Semantic.DeepEqual(value, was) {
+		f.Invalid(p, nil, apivalidation.FieldImmutableErrorMsg)
+	}
 }
 
 // SameBare is Same for a value that upstream prints by the field names of an internal type.

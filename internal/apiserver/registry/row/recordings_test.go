@@ -41,13 +41,23 @@ const (
 	preventsPods = "v1.37 added preventPodSchedulingIfMissing, which is false"
 	counts       = "v1.37 counts generations of HorizontalPodAutoscalers"
 	oneAway      = "v1.37 sets maxUnavailable of a rolling update to 1"
+	unshown      = "v1.37 shows null in place of a value that may not change"
+	bareRequired = "v1.37 says no more than that the value is required"
 	fixed        = "v1.37 names each field of a StatefulSet that may not change"
 )
 
 func elsewhere() map[string]string {
 	return map[string]string{
-		"updates/job/template-image": "the refused template is printed by the field names of upstream's internal type",
-		"defaulting/csinode/minimal": "v1.37 added a status, which prints as {}; the recording is one of v1.36",
+		"updates/job/template-image":                  "the refused template is printed by the field names of upstream's internal type",
+		"updates/endpointslice/address-type":          unshown,
+		"updates/runtimeclass/handler":                unshown,
+		"updates/storageclass/provisioner":            unshown,
+		"updates/storageclass/parameters":             unshown,
+		"updates/storageclass/reclaim":                unshown,
+		"updates/volumeattachment/spec":               unshown,
+		"validation/endpointslice/no-addresses":       bareRequired,
+		"validation/horizontalpodautoscaler/max-zero": bareRequired,
+		"defaulting/csinode/minimal":                  "v1.37 added a status, which prints as {}; the recording is one of v1.36",
 		// Asked again of v1.37.2: internal/apiserver/testdata/upstream.json.
 		"defaulting/csidriver/minimal":                        preventsPods,
 		"defaulting/horizontalpodautoscaler/minimal":          counts,

@@ -207,7 +207,7 @@ func validatePortSet(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	for i := range s.Ports {
 		p, at := &s.Ports[i], path.Child("ports").Index(i)
 		if k := (pair{p.Protocol, p.Port}); ports[k] {
-			errs = append(errs, field.Duplicate(at, v1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
+			errs = append(errs, field.Duplicate(at, servicePort{Protocol: p.Protocol, Port: p.Port}))
 		} else {
 			ports[k] = true
 		}
@@ -304,4 +304,14 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// servicePort is a port as messages print it: each field, by its Go name.
+type servicePort struct {
+	Name        string
+	Protocol    v1.Protocol
+	AppProtocol *string
+	Port        int32
+	TargetPort  intstr.IntOrString
+	NodePort    int32
 }

@@ -18,7 +18,8 @@ func warn(s *v1.Service) []string {
 	if ip := s.Spec.ClusterIP; ip != "" && ip != v1.ClusterIPNone {
 		out = append(out, oldAddresses(s.Spec.ClusterIPs, spec.Child("clusterIPs"))...)
 	}
-	if s.Spec.Type == v1.ServiceTypeClusterIP && s.Spec.ClusterIP == v1.ClusterIPNone {
+	headless := s.Spec.Type == v1.ServiceTypeClusterIP && s.Spec.ClusterIP == v1.ClusterIPNone
+	if headless {
 		if s.Spec.LoadBalancerIP != "" {
 			out = append(out, "spec.loadBalancerIP is ignored for headless services")
 		}
@@ -30,6 +31,9 @@ func warn(s *v1.Service) []string {
 		}
 	}
 	out = append(out, oldAddresses(s.Spec.ExternalIPs, spec.Child("externalIPs"))...)
+	if len(s.Spec.ExternalIPs) > 0 && !headless && s.Spec.Type != v1.ServiceTypeExternalName {
+		out = append(out, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+	}
 	if s.Spec.LoadBalancerIP != "" {
 		out = append(out, utilvalidation.GetWarningsForIP(spec.Child("loadBalancerIP"), s.Spec.LoadBalancerIP)...)
 	}

@@ -2,8 +2,6 @@ package storage
 
 import (
 	storagev1 "k8s.io/api/storage/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -61,8 +59,8 @@ func checkAttachment(v, was *storagev1.VolumeAttachment) field.ErrorList {
 		f.Add(core.ValidateInlineVolume(s.Source.InlineVolumeSpec, source.Child("inlineVolumeSpec"))...)
 	}
 	f.Subdomain(spec().Child("nodeName"), s.NodeName)
-	if was != nil && !apiequality.Semantic.DeepEqual(s, &was.Spec) {
-		f.Invalid(spec(), row.Bare(s), apivalidation.FieldImmutableErrorMsg)
+	if was != nil {
+		f.SameUnshown(spec(), s, &was.Spec)
 	}
 	return f.List()
 }

@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -41,9 +42,29 @@ func classes() kind.Kind {
 			column.Name(), column.Def("Provisioner", doc["provisioner"]), column.Def("ReclaimPolicy", doc["reclaimPolicy"]),
 			column.Def("VolumeBindingMode", doc["volumeBindingMode"]), column.Def("AllowVolumeExpansion", doc["allowVolumeExpansion"]), column.Age(),
 		},
-		Row: row.Cells(classRow),
+		Row:   row.Cells(classRow),
+		RowOf: classRows,
 	}
 	return k
+}
+
+// classRows prints the classes of a list: only there is the one marked that claims get which name none, the youngest of those that say so.
+func classRows(list runtime.Object) func(runtime.Object, kind.RowOptions) []any {
+	var usual *storagev1.StorageClass
+	items := list.(*storagev1.StorageClassList).Items
+	for i := range items {
+		if c := &items[i]; wantsAll(c.Annotations) && (usual == nil || c.CreationTimestamp.After(usual.CreationTimestamp.Time) ||
+			c.CreationTimestamp.Equal(&usual.CreationTimestamp) && c.Name < usual.Name) {
+			usual = c
+		}
+	}
+	return row.Cells(func(c *storagev1.StorageClass, o kind.RowOptions) []any {
+		cells := classRow(c, o)
+		if usual != nil && c.Name == usual.Name {
+			cells[0] = c.Name + " (default)"
+		}
+		return cells
+	})
 }
 
 func classRow(c *storagev1.StorageClass, o kind.RowOptions) []any {
@@ -54,15 +75,12 @@ func classRow(c *storagev1.StorageClass, o kind.RowOptions) []any {
 	if c.VolumeBindingMode != nil {
 		mode = *c.VolumeBindingMode
 	}
-	return []any{marked(c.Name, c.Annotations), c.Provisioner, string(reclaim), string(mode), row.Value(c.AllowVolumeExpansion), column.Since(c.CreationTimestamp, o.Now)}
+	return []any{c.Name, c.Provisioner, string(reclaim), string(mode), row.Value(c.AllowVolumeExpansion), column.Since(c.CreationTimestamp, o.Now)}
 }
 
-// marked is the name of a class, and whether claims that name none get it.
-func marked(name string, annotations map[string]string) string {
-	if annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true" {
-		return name + " (default)"
-	}
-	return name
+// wantsAll says that a class asks to be that of claims that name none.
+func wantsAll(annotations map[string]string) bool {
+	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
 func checkClass(c, was *storagev1.StorageClass) field.ErrorList {
@@ -81,10 +99,10 @@ func checkClass(c, was *storagev1.StorageClass) field.ErrorList {
 	}
 	checkTopologies(&f, c.AllowedTopologies)
 	if was != nil {
-		f.Same(parameters, c.Parameters, was.Parameters)
-		f.Same(provisioner, c.Provisioner, was.Provisioner)
-		f.Same(reclaim, c.ReclaimPolicy, was.ReclaimPolicy)
-		f.Same(mode, c.VolumeBindingMode, was.VolumeBindingMode)
+		f.SameUnshown(provisioner, c.Provisioner, was.Provisioner)
+		f.SameUnshown(parameters, c.Parameters, was.Parameters)
+		f.SameUnshown(reclaim, c.ReclaimPolicy, was.ReclaimPolicy)
+		f.SameUnshown(mode, c.VolumeBindingMode, was.VolumeBindingMode)
 	}
 	return f.List()
 }
@@ -180,7 +198,7 @@ func attributesClasses() kind.Kind {
 	k.Table = kind.Table{
 		Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]), column.Age()},
 		Row: row.Cells(func(c *storagev1.VolumeAttributesClass, o kind.RowOptions) []any {
-			return []any{marked(c.Name, c.Annotations), c.DriverName, column.Since(c.CreationTimestamp, o.Now)}
+			return []any{c.Name, c.DriverName, column.Since(c.CreationTimestamp, o.Now)}
 		}),
 	}
 	return k

@@ -6,6 +6,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
@@ -87,18 +88,18 @@ func checkDriver(d, was *storagev1.CSIDriver) field.ErrorList {
 			f.Add(field.TooLong(field.NewPath("metadata", "name"), d.Name, longest))
 		}
 	}
-	for _, m := range s.VolumeLifecycleModes {
-		row.OneOf(&f, spec().Child("volumeLifecycleModes"), m, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
-	}
 	if p := s.FSGroupPolicy; p != nil {
 		row.OneOf(&f, spec().Child("fsGroupPolicy"), *p, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	}
 	checkTokens(&f, s.TokenRequests)
-	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
-		f.Invalid(spec().Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
+	for _, m := range s.VolumeLifecycleModes {
+		row.OneOf(&f, spec().Child("volumeLifecycleModes"), m, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
 	}
 	if n := s.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < oftenest {
 		f.Invalid(spec().Child("nodeAllocatableUpdatePeriodSeconds"), *n, "must be greater than or equal to 10 seconds")
+	}
+	if b := s.ServiceAccountTokenInSecrets; b != nil && len(s.TokenRequests) == 0 {
+		f.Invalid(spec().Child("serviceAccountTokenInSecrets"), *b, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
 	}
 	if was != nil {
 		f.Same(spec().Child("attachedRequired"), s.AttachRequired, was.Spec.AttachRequired)
@@ -157,8 +158,8 @@ func checkNode(n, was *storagev1.CSINode) field.ErrorList {
 	for _, old := range was.Spec.Drivers {
 		for _, now := range n.Spec.Drivers {
 			if now.Name == old.Name {
-				now.Allocatable = old.Allocatable // drivers may tell at any time how much a node can attach
-				f.Same(field.NewPath("CSINodeDriver"), now, old)
+				now.Allocatable, old.Allocatable = nil, nil // drivers may tell at any time how much a node can attach
+				f.SameBare(path, now, old)
 			}
 		}
 	}
@@ -179,31 +180,23 @@ func checkNodeDriver(f *row.Findings, d *storagev1.CSINodeDriver, at *field.Path
 	keys := sets.New[string]()
 	for _, k := range d.TopologyKeys {
 		if k == "" {
-			f.Required(at.Child("topologyKeys"), "")
-			continue
+			f.Required(at, "")
 		}
 		if keys.Has(k) {
-			f.Add(field.Duplicate(at.Child("topologyKeys"), k))
+			f.Add(field.Duplicate(at, k))
 		}
 		keys.Insert(k)
-		f.LabelKey(at.Child("topologyKeys"), k)
+		f.Each(at, k, validation.IsQualifiedName(k))
 	}
 }
 
 func capacities() kind.Kind {
-	doc := storagev1.CSIStorageCapacity{}.SwaggerDoc()
 	k := names("csistoragecapacities", "CSIStorageCapacity", row.InNamespace[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList]())
 	k.Rules = row.Rules[storagev1.CSIStorageCapacity]{Check: checkCapacity}.Rules()
 	k.Table = kind.Table{
-		Columns: []metav1.TableColumnDefinition{
-			column.Name(), column.Def("StorageClassName", doc["storageClassName"]), column.Def("Capacity", doc["capacity"]),
-		},
+		Columns: []metav1.TableColumnDefinition{column.Name(), column.CreatedAt()},
 		Row: row.Cells(func(c *storagev1.CSIStorageCapacity, _ kind.RowOptions) []any {
-			capacity := "<unset>"
-			if c.Capacity != nil {
-				capacity = c.Capacity.String()
-			}
-			return []any{c.Name, c.StorageClassName, capacity}
+			return []any{c.Name, column.Timestamp(c.CreationTimestamp)}
 		}),
 	}
 	return k

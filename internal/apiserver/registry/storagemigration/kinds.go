@@ -29,9 +29,12 @@ func Kinds(made func()) []kind.Kind {
 		Types: row.Types[migrationv1.StorageVersionMigration, migrationv1.StorageVersionMigrationList](),
 		Rules: row.Rules[migrationv1.StorageVersionMigration]{Check: check, CheckStatus: checkStatus}.Rules(),
 		Table: kind.Table{
-			Columns: []metav1.TableColumnDefinition{column.Name(), column.Def("Resource", "Fully qualified resource to migrate")},
+			Columns: []metav1.TableColumnDefinition{
+				column.Def("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]), column.Def("Resource", "GroupResource to migrate"),
+				column.Def("Status", "Status of the migration"),
+			},
 			Row: row.Cells(func(m *migrationv1.StorageVersionMigration, _ kind.RowOptions) []any {
-				return []any{m.Name, m.Spec.Resource.String()}
+				return []any{m.Name, m.Spec.Resource.String(), progress(m)}
 			}),
 		},
 	}
@@ -97,4 +100,17 @@ func checkStatus(m, was *migrationv1.StorageVersionMigration) field.ErrorList {
 		}
 	}
 	return f.List()
+}
+
+// progress is the condition that a migration is in.
+func progress(m *migrationv1.StorageVersionMigration) string {
+	out := "Unknown"
+	for _, c := range m.Status.Conditions {
+		switch t := migrationv1.MigrationConditionType(c.Type); {
+		case c.Status != metav1.ConditionTrue:
+		case t == migrationv1.MigrationRunning, t == migrationv1.MigrationFailed, t == migrationv1.MigrationSucceeded:
+			out = c.Type
+		}
+	}
+	return out
 }

@@ -56,7 +56,7 @@ func (j *judge) podSpec(path *field.Path) field.ErrorList {
 	j.podResources(path)
 	j.hostNetwork(path)
 	needed(&j.findings, path.Child("restartPolicy"), s.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
-	needed(&j.findings, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)
+	needed(&j.findings, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirstWithHostNet, v1.DNSClusterFirst, v1.DNSDefault, v1.DNSNone)
 	j.add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 	j.podSecurity(path)
 	j.affinity(path.Child("affinity"))
@@ -65,11 +65,13 @@ func (j *judge) podSpec(path *field.Path) field.ErrorList {
 	j.spread(path.Child("topologySpreadConstraints"))
 	j.hostProcess(path)
 	j.hostUsers(path)
+	j.hostnameOverride(path.Child("hostnameOverride"))
 	j.names(path)
 	if s.Overhead != nil {
 		j.requirements(v1.ResourceRequirements{Limits: s.Overhead}, path.Child("overhead"))
 	}
 	j.os(path)
+	j.fileVolumes(path)
 	return j.list()
 }
 
@@ -91,7 +93,6 @@ func (j *judge) names(path *field.Path) {
 	if s.Subdomain != "" {
 		j.label(path.Child("subdomain"), s.Subdomain)
 	}
-	j.hostnameOverride(path.Child("hostnameOverride"))
 	j.tolerations(s.Tolerations, path.Child("tolerations"))
 	j.hostAliases(path.Child("hostAliases"))
 	if s.PriorityClassName != "" {

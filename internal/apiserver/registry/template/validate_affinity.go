@@ -162,6 +162,7 @@ func (j *judge) matchKeys(keys []string, s *metav1.LabelSelector, path *field.Pa
 	}
 	if s == nil {
 		j.forbidden(path, noSelector)
+		return
 	}
 	for i, k := range keys {
 		j.add(metavalidation.ValidateLabelName(k, path.Index(i))...)
@@ -259,6 +260,9 @@ func (j *judge) toleration(t *v1.Toleration, path *field.Path) {
 		if t.Value != "" {
 			j.invalid(op, t.Value, "value must be empty when `operator` is 'Exists'")
 		}
+	case v1.TolerationOpLt, v1.TolerationOpGt: // behind a gate that is off; named all the same
+		j.add(field.NotSupported(op, t.Operator,
+			[]v1.TolerationOperator{v1.TolerationOpEqual, v1.TolerationOpExists, v1.TolerationOpLt, v1.TolerationOpGt}))
 	default:
 		j.add(field.NotSupported(op, t.Operator, []v1.TolerationOperator{v1.TolerationOpEqual, v1.TolerationOpExists}))
 	}

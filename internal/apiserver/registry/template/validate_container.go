@@ -27,12 +27,12 @@ func (j *judge) containers(path *field.Path) {
 	for i := range j.spec.Containers {
 		c, at := &j.spec.Containers[i], path.Index(i)
 		j.container(c, at)
-		j.restart(c, at)
 		if names.Has(c.Name) {
 			j.add(field.Duplicate(at.Child("name"), c.Name))
 		}
 		names.Insert(c.Name)
 		j.lifecycleAndProbes(c, at)
+		j.restart(c, at)
 	}
 	j.hostPorts(j.spec.Containers, path)
 }
@@ -45,7 +45,11 @@ func (j *judge) initContainers(path *field.Path) {
 	for i := range j.spec.InitContainers {
 		c, at := &j.spec.InitContainers[i], path.Index(i)
 		j.container(c, at)
-		j.restart(c, at)
+		if c.RestartPolicy != nil || len(c.RestartPolicyRules) == 0 {
+			j.restart(c, at)
+		} else {
+			j.required(at.Child("restartPolicy"), rulesAlone) // the rules themselves are not judged
+		}
 		if names.Has(c.Name) {
 			j.add(field.Duplicate(at.Child("name"), c.Name))
 		} else if c.Name != "" {
@@ -57,17 +61,17 @@ func (j *judge) initContainers(path *field.Path) {
 			j.lifecycleAndProbes(c, at)
 			continue
 		}
-		for i, p := range c.ResizePolicy {
-			if p.RestartPolicy == v1.RestartContainer {
-				j.invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
-			}
-		}
 		for _, no := range []struct {
 			child string
 			set   bool
 		}{{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil}} {
 			if no.set {
 				j.forbidden(at.Child(no.child), plainInit)
+			}
+		}
+		for i, p := range c.ResizePolicy {
+			if p.RestartPolicy == v1.RestartContainer {
+				j.invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
 			}
 		}
 	}
@@ -140,11 +144,13 @@ func (j *judge) hostPorts(list []v1.Container, path *field.Path) {
 	}
 }
 
+const rulesAlone = "must specify restartPolicy when restart rules are used"
+
 // restart judges a container's own restart policy and rules.
 func (j *judge) restart(c *v1.Container, path *field.Path) {
 	if c.RestartPolicy == nil {
 		if len(c.RestartPolicyRules) > 0 {
-			j.required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used")
+			j.required(path.Child("restartPolicy"), rulesAlone)
 		}
 	} else {
 		oneOf(&j.findings, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)

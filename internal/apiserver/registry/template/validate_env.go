@@ -85,10 +85,37 @@ func (j *judge) fileRef(r *v1.FileKeySelector, path *field.Path) {
 	} else {
 		j.noBacksteps(r.Path, path.Child("path"))
 	}
-	if v, ok := j.vols[r.VolumeName]; ok && v.EmptyDir == nil {
-		j.invalid(path.Child("volumeName"), r.VolumeName, "referenced volume must be of type emptyDir")
-	} else if !ok && r.VolumeName != "" {
-		j.add(field.NotFound(path.Child("volumeName"), r.VolumeName))
+}
+
+// fileVolumes wants each volume that a variable is read from to be there and an emptyDir.
+func (j *judge) fileVolumes(spec *field.Path) {
+	volumes := map[string]*v1.VolumeSource{}
+	for i := range j.spec.Volumes {
+		volumes[j.spec.Volumes[i].Name] = &j.spec.Volumes[i].VolumeSource
+	}
+	look := func(c *v1.Container, path *field.Path) {
+		for i := range c.Env {
+			from := c.Env[i].ValueFrom
+			if from == nil || from.FileKeyRef == nil {
+				continue
+			}
+			name, at := from.FileKeyRef.VolumeName, path.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			if v, ok := volumes[name]; !ok {
+				j.add(field.NotFound(at, name))
+			} else if v.EmptyDir == nil {
+				j.invalid(at, name, "referenced volume must be of type emptyDir")
+			}
+		}
+	}
+	for i := range j.spec.InitContainers {
+		look(&j.spec.InitContainers[i], spec.Child("initContainers").Index(i))
+	}
+	for i := range j.spec.Containers {
+		look(&j.spec.Containers[i], spec.Child("containers").Index(i))
+	}
+	for i := range j.spec.EphemeralContainers {
+		c := v1.Container(j.spec.EphemeralContainers[i].EphemeralContainerCommon)
+		look(&c, spec.Child("ephemeralContainers").Index(i))
 	}
 }
 

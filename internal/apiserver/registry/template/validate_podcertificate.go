@@ -10,6 +10,7 @@ import (
 // podCertificate judges a projection of a key and its certificate (KEP-4317).
 func (j *judge) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
 	j.add(kind.SignerName(c.SignerName, at.Child("signerName"))...)
+	j.add(kind.SignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
 	oneOf(&j.findings, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	if s := c.MaxExpirationSeconds; s != nil {
 		j.add(kind.PodCertificateLife(*s, c.SignerName, at.Child("maxExpirationSeconds"))...)
@@ -26,5 +27,4 @@ func (j *judge) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
 	if files == 0 {
 		j.required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 	}
-	j.add(kind.SignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
 }

@@ -19,11 +19,14 @@ func sorted(list v1.ResourceList) []v1.ResourceName { return slices.Sorted(maps.
 
 // requirements judges a container's requests, limits and claims.
 func (j *judge) requirements(r v1.ResourceRequirements, path *field.Path) {
+	j.requirementsOf(r, path, ValidateContainerResourceName)
+}
+
+// requirementsOf judges requests, limits and claims of what may name the resources that named allows.
+func (j *judge) requirementsOf(r v1.ResourceRequirements, path *field.Path, named func(string, *field.Path) field.ErrorList) {
 	limits, requests := path.Child("limits"), path.Child("requests")
 	compute, huge := false, false
-	look := func(name v1.ResourceName, q resource.Quantity, at *field.Path) {
-		j.add(ValidateContainerResourceName(string(name), at)...)
-		j.add(ValidateQuantity(name, q, at)...)
+	pages := func(name v1.ResourceName, q resource.Quantity, at *field.Path) {
 		if isHugepage(name) {
 			huge = true
 			if !dividesIntoPages(name, q) {
@@ -33,21 +36,17 @@ func (j *judge) requirements(r v1.ResourceRequirements, path *field.Path) {
 		compute = compute || name == v1.ResourceCPU || name == v1.ResourceMemory
 	}
 	for _, name := range sorted(r.Limits) {
-		look(name, r.Limits[name], limits.Key(string(name)))
+		at := limits.Key(string(name))
+		j.add(named(string(name), at)...)
+		j.add(ValidateQuantity(name, r.Limits[name], at)...)
+		pages(name, r.Limits[name], at)
 	}
 	for _, name := range sorted(r.Requests) {
-		q := r.Requests[name]
-		at := requests.Key(string(name))
-		j.add(ValidateContainerResourceName(string(name), at)...)
+		q, at := r.Requests[name], requests.Key(string(name))
+		j.add(named(string(name), at)...)
 		j.add(ValidateQuantity(name, q, at)...)
 		j.withinLimit(name, q, r.Limits, path)
-		if isHugepage(name) {
-			huge = true
-			if !dividesIntoPages(name, q) {
-				j.invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
-			}
-		}
-		compute = compute || name == v1.ResourceCPU || name == v1.ResourceMemory
+		pages(name, q, at)
 	}
 	if huge && !compute {
 		j.forbidden(path, "HugePages require cpu or memory")
@@ -120,31 +119,31 @@ func (j *judge) podResources(spec *field.Path) {
 		return
 	}
 	path := spec.Child("resources")
-	if len(r.Claims) > 0 {
+	if o := j.spec.OS; o != nil && o.Name == v1.Windows {
+		j.forbidden(path, "may not be set for a windows pod")
+		return
+	}
+	if r.Claims != nil {
 		j.forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level")
 	}
-	look := func(list v1.ResourceList, at *field.Path) {
-		for _, name := range sorted(list) {
-			q := list[name]
-			if !helper.IsSupportedPodLevelResource(name) {
-				j.add(field.NotSupported(at.Key(string(name)), string(name), []string{"cpu", "hugepages-", "memory"}))
-				continue
-			}
-			j.add(ValidateQuantity(name, q, at.Key(string(name)))...)
-			if isHugepage(name) && !dividesIntoPages(name, q) {
-				j.invalid(at.Key(string(name)), q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
-			}
-		}
-	}
-	look(r.Limits, path.Child("limits"))
-	look(r.Requests, path.Child("requests"))
-	for _, name := range sorted(r.Requests) {
-		if helper.IsSupportedPodLevelResource(name) {
-			j.withinLimit(name, r.Requests[name], r.Limits, path)
-		}
-	}
-	j.claimNames(r.Claims, path.Child("claims"))
+	j.requirementsOf(*r, path, podResourceName)
 	j.agreesWithContainers(spec)
+}
+
+// podResourceName judges the name of something a Pod as a whole may ask for.
+func podResourceName(name string, path *field.Path) field.ErrorList {
+	errs := ValidateResourceName(name, path)
+	if len(errs) == 0 && !helper.IsSupportedPodLevelResource(v1.ResourceName(name)) {
+		errs = append(errs, field.NotSupported(path, name, []string{"cpu", "hugepages-", "memory"}))
+	}
+	return errs
+}
+
+// ValidateOverhead judges what Pods of a class need beyond their containers, at the path of the overhead.
+func ValidateOverhead(list v1.ResourceList, path *field.Path) field.ErrorList {
+	var j judge
+	j.requirements(v1.ResourceRequirements{Limits: list}, path)
+	return j.list()
 }
 
 // agreesWithContainers: the Pod asks for no less than its containers together, and no container may use more than the Pod.

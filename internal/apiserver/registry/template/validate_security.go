@@ -84,7 +84,7 @@ func (j *judge) podSecurity(spec *field.Path) {
 		oneOf(&j.findings, path.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge, v1.SupplementalGroupsPolicyStrict)
 	}
 	if p := s.SELinuxChangePolicy; p != nil {
-		oneOf(&j.findings, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyRecursive)
+		oneOf(&j.findings, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyMountOption, v1.SELinuxChangePolicyRecursive)
 	}
 }
 

@@ -21,57 +21,71 @@ const (
 )
 
 func (j *judge) volumes(path *field.Path) {
-	names := sets.New[string]()
+	names, created := sets.New[string](), sets.New[string]()
 	for i := range j.spec.Volumes {
-		v, at := &j.spec.Volumes[i], path.Index(i)
-		j.volume(v, at)
-		switch v.Name {
-		case "":
-			j.required(at.Child("name"), "")
-		default:
-			if m := validation.IsDNS1123Label(v.Name); len(m) > 0 {
-				j.each(at.Child("name"), v.Name, m)
-			} else if names.Has(v.Name) {
-				j.add(field.Duplicate(at.Child("name"), v.Name))
-			}
+		if v := &j.spec.Volumes[i]; j.pod != "" && v.Ephemeral != nil {
+			created.Insert(j.pod + "-" + v.Name)
 		}
-		names.Insert(v.Name)
-		// A volume that is wrong itself still counts as there for mounts: one fault, one message.
-		if _, ok := j.vols[v.Name]; !ok && v.Name != "" {
+	}
+	for i := range j.spec.Volumes {
+		v, at, before := &j.spec.Volumes[i], path.Index(i), len(j.findings)
+		j.volume(v, at)
+		if v.Name == "" {
+			j.required(at.Child("name"), "")
+		} else {
+			j.each(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))
+		}
+		if names.Has(v.Name) {
+			j.add(field.Duplicate(at.Child("name"), v.Name))
+		}
+		if len(j.findings) == before { // a volume that is wrong is not there for mounts
+			names.Insert(v.Name)
 			j.vols[v.Name] = &v.VolumeSource
+		}
+		if c := v.PersistentVolumeClaim; c != nil && created.Has(c.ClaimName) {
+			j.invalid(at.Child("persistentVolumeClaim").Child("claimName"), c.ClaimName, "must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
 }
 
-// volume judges the one source of a volume.
+// sources are the types of volumes in the order they are judged in, of which the first counts, with the names that refuse the others.
+var sources = []struct{ field, name string }{
+	{"EmptyDir", "emptyDir"}, {"HostPath", "hostPath"}, {"GitRepo", "gitRepo"}, {"GCEPersistentDisk", "gcePersistentDisk"},
+	{"AWSElasticBlockStore", "awsElasticBlockStore"}, {"Secret", "secret"}, {"NFS", "nfs"}, {"ISCSI", "iscsi"}, {"Glusterfs", "glusterfs"},
+	{"Flocker", "flocker"}, {"PersistentVolumeClaim", "persistentVolumeClaim"}, {"RBD", "rbd"}, {"Cinder", "cinder"}, {"CephFS", "cephFS"},
+	{"Quobyte", "quobyte"}, {"DownwardAPI", "downwarAPI"}, {"FC", "fc"}, {"FlexVolume", "flexVolume"}, {"ConfigMap", "configMap"},
+	{"AzureFile", "azureFile"}, {"VsphereVolume", "vsphereVolume"}, {"PhotonPersistentDisk", "photonPersistentDisk"},
+	{"PortworxVolume", "portworxVolume"}, {"AzureDisk", "azureDisk"}, {"StorageOS", "storageos"}, {"Projected", "projected"},
+	{"ScaleIO", "scaleIO"}, {"CSI", "csi"}, {"Ephemeral", "ephemeral"}, {"Image", "image"},
+}
+
+// volume judges the first source of a volume and refuses the others.
 func (j *judge) volume(v *v1.Volume, path *field.Path) {
 	n := 0
-	source := reflect.ValueOf(&v.VolumeSource).Elem()
-	for i := range source.NumField() {
-		if source.Field(i).IsNil() {
+	given := reflect.ValueOf(&v.VolumeSource).Elem()
+	for _, s := range sources {
+		source := given.FieldByName(s.field)
+		if source.IsNil() {
 			continue
 		}
-		child := childName(source.Type().Field(i).Tag.Get("json"))
 		if n++; n > 1 {
-			j.forbidden(path.Child(child), oneTypeOnly)
-			continue
+			j.forbidden(path.Child(s.name), oneTypeOnly)
+		} else {
+			only := v1.Volume{Name: v.Name}
+			reflect.ValueOf(&only.VolumeSource).Elem().FieldByName(s.field).Set(source)
+			if !j.localVolume(&only, path) {
+				j.remoteVolume(&only.VolumeSource, path)
+			}
 		}
-		if !j.localVolume(v, path) {
-			j.remoteVolume(&v.VolumeSource, path)
+		const longest = 64
+		if s.field == "ISCSI" && v.ISCSI.InitiatorName != nil && len(v.Name+":"+v.ISCSI.TargetPortal) > longest {
+			j.invalid(path.Child("name"), v.Name,
+				"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
 		}
 	}
 	if n == 0 {
 		j.required(path, "must specify a volume type")
 	}
-}
-
-func childName(tag string) string {
-	for i := range tag {
-		if tag[i] == ',' {
-			return tag[:i]
-		}
-	}
-	return tag
 }
 
 // localVolume judges volumes made of the cluster's own objects or the node; false means another type.
@@ -290,7 +304,7 @@ func (j *judge) ephemeralVolume(v *v1.Volume, path *field.Path) {
 	meta := at.Child("metadata")
 	j.add(ValidateClaimMeta(&t.ObjectMeta, meta)...)
 	j.add(ValidateClaim(&t.Spec, at.Child("spec"))...)
-	if j.pod == "" {
+	if j.pod == "" || v.Name == "" {
 		return
 	}
 	name := j.pod + "-" + v.Name
