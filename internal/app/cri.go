@@ -13,6 +13,7 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/ctl"
 )
@@ -52,6 +53,14 @@ func (r *criCommand) socket() (string, error) {
 	return (&sightseer{place: &r.place}).endpoint(), nil
 }
 
+// runningHere names the instances that run on this machine, for who named another one.
+func runningHere() string {
+	if list := containerd.Running(); len(list) > 0 {
+		return " (running here: " + strings.Join(list, ", ") + ")"
+	}
+	return ""
+}
+
 // ask dials the runtime for one command.
 func (r *criCommand) ask(ctx context.Context, do func(*cri.Client) error) error {
 	endpoint, err := r.socket()
@@ -69,7 +78,7 @@ func (r *criCommand) ask(ctx context.Context, do func(*cri.Client) error) error 
 	}
 	c, err := cri.Dial(ctx, o)
 	if err != nil {
-		return withFix(err, "name the runtime's socket with --runtime-endpoint, or the instance with --data-dir; the socket is root's")
+		return withFix(err, "name the runtime's socket with --runtime-endpoint, or the instance with --data-dir%s; the socket is root's", runningHere())
 	}
 	defer c.Close()
 	return do(c)

@@ -27,7 +27,7 @@ func newImage(io IO) *cobra.Command {
 			}
 			return importAll(c.Context(), files, io.Out, func(ctx context.Context, file string) ([]string, error) {
 				names, err := containerd.ImportFile(ctx, p.containerdConfig(), file)
-				return names, withFix(err, "check the file, and that `gantry up` runs with --data-dir %s", p.dataDir)
+				return names, withFix(err, "check the file, and that `gantry up` runs with --data-dir %s%s", p.dataDir, runningHere())
 			})
 		},
 	}

@@ -1,0 +1,44 @@
+package containerd
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-project/gantry/internal/linux/instance"
+)
+
+// Running are the data directories of the instances on this machine whose containerd takes connections from this user,
+// sorted. Those with a state directory of their own choice are not found.
+func Running() []string { return runningIn(filepath.Dir(instance.StateDir("/"))) }
+
+func runningIn(dir string) []string {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "containerd.toml"))
+	if err != nil {
+		return nil // only a bad pattern fails
+	}
+	var out []string
+	for _, file := range files {
+		conn, err := net.Dial("unix", filepath.Join(filepath.Dir(file), "containerd.sock"))
+		if err != nil {
+			continue
+		}
+		_ = conn.Close() // it was only to see whether somebody is there
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(raw)) {
+			if root, ok := strings.CutPrefix(strings.TrimSpace(line), "root = "); ok {
+				if data, ok := strings.CutSuffix(strings.Trim(root, `'"`), "/containerd/root"); ok {
+					out = append(out, data)
+				}
+				break
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
