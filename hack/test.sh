@@ -16,6 +16,7 @@ say() { echo "$(since)  $*"; }
 # each of hack/ and cmd/, and throw them away.
 say "compiling"
 mkdir -p build
+rm -f build/outcome
 go list -test -export -f '{{""}}' ./... >/dev/null
 go build -o build/progress ./hack/progress
 if [ "$(id -u)" = 0 ]; then
@@ -64,5 +65,7 @@ if [ -n "${unsteady:-}" ]; then
 	echo "What they printed when they failed:"
 	cat build/failed.txt
 fi
+# For callers behind make, which has exit codes of its own.
+case $code in 0) echo passed ;; 3) echo unsteady ;; *) echo failed ;; esac >build/outcome
 say "done, exit code $code"
 exit "$code"
