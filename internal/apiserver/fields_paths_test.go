@@ -10,8 +10,8 @@ var upstreamsOwn = regexp.MustCompile(`(?:` +
 	`(?:volumes\[\d+\]|sources\[\d+\])\.downwardAPI\.(?:path|mode|fieldRef|resourceFieldRef)|\.projected\.path|\.volumeMounts\.(?:mountPropagation|recursiveReadOnly|subPath)|` +
 	`scopeSelector\.matchExpressions\.(?:scopeName|operator|values)|\.namespace$|\.adminAccess$|` +
 	// a field by another name, or in another place
-	`^metadata\.(?:taints|annotations|conditions)|^spec\.LoadBalancerSourceRanges|\.persistentDisk|\.iscsi\.(?:initiatorname|targetportal)|^spec\.persistentvolumesource$|` +
-	`^spec\.cephFS$|resourceRules\.operations$|^status\.Phase$|Statuses\[\d+\]\.linux\.|^overhead\.limits|^spec\.attachedRequired$|\.csi\.name$|^CSINodeDriver|^nodeAffinity$|^volumeMode$|\{topologyKey, whenUnsatisfiable\}|` +
+	`^metadata\.(?:taints|annotations)|^status\.conditions\[\d+\]\.Type$|\.Host(?:PID|IPC)$|\.downwarAPI$|^spec\.LoadBalancerSourceRanges|\.persistentDisk|\.iscsi\.(?:initiatorname|targetportal)|^spec\.persistentvolumesource$|` +
+	`\.cephFS$|resourceRules\.operations$|^status\.Phase$|Statuses\[\d+\]\.linux\.|^overhead\.limits|^spec\.attachedRequired$|\.csi\.name$|^nodeAffinity$|^volumeMode$|\{topologyKey, whenUnsatisfiable\}|` +
 	// the quantity without its list, and the other way round
 	`resources\[storage\]$|\.resources\.containers\[` +
 	`)`)
