@@ -13,7 +13,7 @@ func TestPageCountsGroupsAndNamesWhatDidNotPass(t *testing.T) {
 	}
 	got := page(about{Commit: "0123456789ab", Version: "v1.37.2", Date: time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC), Certified: 4}, specs)
 	for _, want := range []string{
-		"at commit 0123456789ab, on 2026-11-24, against the 4 tests that Kubernetes v1.37.2 certifies with",
+		"at commit 0123456789ab, on 2026-11-24, against the 4 tests that Kubernetes v1.37.2\ncertifies with",
 		"| api-machinery | 1 | 0 | 1 |\n| apps | 0 | 1 | 1 |\n| node | 1 | 1 | 2 |\n| all | 2 | 2 | 4 |\n",
 		"- [sig-apps] Jobs are skipped [Conformance] (skipped)\n- [sig-node] Pods end [Conformance] (failed)\n",
 	} {

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -218,7 +219,7 @@ func TestNothingIsLeftOfADeletedNamespace(t *testing.T) {
 	}
 	group.Wait()
 	if ctx.Err() != nil {
-		t.Fatalf("the namespaces are not gone in time\n%s", h.server.out)
+		t.Fatal(h.server.proc.Explain(errors.New("the namespaces are not gone in time")))
 	}
 	h.server.kill()
 	for _, key := range left(t, h.server.dir) {
