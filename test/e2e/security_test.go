@@ -232,10 +232,10 @@ func userNamespaces(c *cluster) {
 		c.t.Errorf("a file that root of the Pod made through an idmapped mount belongs to %d on the node (%v)", made.Uid, err)
 	}
 	// row: UNS-09
-	for _, field := range []string{"hostNetwork", "hostPID", "hostIPC"} {
+	for field, path := range map[string]string{"hostNetwork": "spec.hostNetwork", "hostPID": "spec.HostPID", "hostIPC": "spec.HostIPC"} { // upstream's spelling
 		out, err := c.try(aPod{name: "shares", spec: "hostUsers: false\n" + field + ": true"}.yaml(), "apply", "-f", "-")
-		if err == nil || !strings.Contains(out, "spec."+field) {
-			c.t.Errorf("hostUsers false with %s: %s", field, out)
+		if err == nil || !strings.Contains(out, path+": Forbidden") {
+			c.t.Errorf("hostUsers false with %s: got %q, want %s forbidden", field, out, path)
 		}
 	}
 	c.apply(aPod{name: "one", spec: "hostUsers: false"}.yaml() + aPod{name: "two", spec: "hostUsers: false"}.yaml())
