@@ -107,7 +107,7 @@ func TestConnToADeafPeer(t *testing.T) {
 	if err := <-read; err == nil {
 		t.Error("a closed connection is read")
 	}
-	if took := time.Since(begin); took >= farewell && os.Getenv("GANTRY_LOAD") != "" { // a busy machine is slow by itself
+	if took := time.Since(begin); took >= farewell {
 		t.Errorf("closing took %s", took)
 	}
 	if err := c.SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
