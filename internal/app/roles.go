@@ -86,8 +86,9 @@ func (p *place) runServer(ctx context.Context, l *logging, out *progress) error 
 type role struct {
 	kubeconfig string
 	elect      bool
-	elects     bool                        // has an election of its own
-	without    func(context.Context) error // what it does without an API server; nil: nothing
+	elects     bool                           // has an election of its own
+	without    func(context.Context) error    // what it does without an API server; nil: nothing
+	health     *leaderelection.HealthzAdaptor // is told of the lease; may be nil
 	logging
 }
 
@@ -138,7 +139,7 @@ func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work fun
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, Client: client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity()}},
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true, Name: name,
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true, Name: name, WatchDog: r.health,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { done <- work(ctx); cancel() },
 			OnStoppedLeading: func() {},
@@ -159,7 +160,7 @@ func (r *role) lead(ctx context.Context, cfg *rest.Config, name string, work fun
 func newControllers(io IO) *cobra.Command {
 	r := &role{}
 	ca, signer, net, services := "", pki.Pair{}, podNet{}, ""
-	balancers := balancerFlag{}
+	balancers, port := balancerFlag{}, controllersPort{}
 	c := r.command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file /var/lib/gantry/pki/ca.crt",
@@ -167,6 +168,17 @@ func newControllers(io IO) *cobra.Command {
 		if err := net.check(); err != nil {
 			return err
 		}
+		if r.elect {
+			r.health = leaderelection.NewLeaderHealthzAdaptor(leaseTimeout)
+			port.lease = r.health
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		stopped, err := port.serve(ctx, cfg)
+		if err != nil {
+			cancel()
+			return err
+		}
+		defer func() { cancel(); <-stopped }()
 		return r.lead(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
 			sink, stop, err := shippedJournal(ctx, cfg, speaker{by: "controllers"})
 			if err != nil {
@@ -177,6 +189,7 @@ func newControllers(io IO) *cobra.Command {
 		})
 	})
 	balancers.flags(c.Flags())
+	port.flags(c.Flags())
 	net.clusterFlags(c.Flags())
 	c.Flags().StringVar(&services, "service-cluster-ip-range", "", "addresses of Services, which no node's Pods get")
 	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "", "certificate authority that signs certificate requests (default: none is signed)")

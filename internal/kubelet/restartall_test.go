@@ -27,8 +27,8 @@ func TestRestartAllContainers(t *testing.T) {
 		r.pass(3500 * time.Millisecond)
 		p = r.phase("job", v1.PodRunning)
 		for _, st := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
-			if st.RestartCount != 1 || st.LastTerminationState.Terminated == nil {
-				t.Errorf("%s: %d restarts, last %+v\n%s", st.Name, st.RestartCount, st.LastTerminationState, r.facts.all())
+			if last := st.LastTerminationState.Terminated; st.RestartCount != 1 || last == nil || last.Reason != "RestartingAllContainers" || last.ExitCode != 137 || last.ContainerID != "" {
+				t.Errorf("%s: %d restarts, last %+v, want 1 and RestartingAllContainers 137\n%s", st.Name, st.RestartCount, last, r.facts.all())
 			}
 		}
 		if p.Status.PodIP != sandbox || r.fake.Count("RunPodSandbox") != 1 {
@@ -37,8 +37,14 @@ func TestRestartAllContainers(t *testing.T) {
 		if c := condition(p, v1.AllContainersRestarting); c == nil || c.Status != v1.ConditionFalse {
 			t.Errorf("%+v", c)
 		}
-		if said := strings.Join(tape.states(), "\n"); !strings.Contains(said, "AllContainersRestarting=True RestartAllContainersStarted container exited with restart policy rule") {
-			t.Error(said)
+		said := strings.Join(tape.states(), "\n")
+		for _, want := range []string{
+			"AllContainersRestarting=True RestartAllContainersStarted container exited with restart policy rule", "[watcher terminated,Error,42",
+			"job Running {AllContainersRestarting=False; ContainersReady=False ContainersNotReady containers with unready status: [worker watcher]; Initialized=True;",
+		} {
+			if !strings.Contains(said, want) {
+				t.Errorf("nowhere %q in\n%s", want, said)
+			}
 		}
 		r.pass(10 * time.Second) // each round lasts two seconds and no round waits
 		if n := r.get("job").Status.ContainerStatuses[0].RestartCount; n < 4 {

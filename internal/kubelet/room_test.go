@@ -35,3 +35,32 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 		}
 	})
 }
+
+// After a restart of the kubelet no Pod that runs is refused for what itself or younger ones use, and a new one is told
+// the use of all of them: what has ended is not in it, nor what asks for nothing but a Pod's place.
+func TestRunningPodsKeepTheirRoomOverARestart(t *testing.T) {
+	in(t, func(r *rig) {
+		r.create(pod("one", asking(box("app", runs), amounts("1", ""), nil)))
+		r.create(pod("two", asking(box("app", runs), amounts("900m", ""), nil)))
+		r.create(pod("free", box("app", runs)))
+		over := pod("over", asking(box("app", "true"), amounts("100m", ""), nil))
+		over.Spec.RestartPolicy = v1.RestartPolicyNever
+		r.create(over)
+		r.phase("over", v1.PodSucceeded)
+		before := r.get("two").Status.ContainerStatuses[0].ContainerID
+		r.stop()
+		r.start()
+		r.create(pod("new", asking(box("app", runs), amounts("200m", ""), nil)))
+		r.pass(time.Second)
+		const want = "Pod was rejected: Node didn't have enough resource: cpu, requested: 200, used: 1900, capacity: 2000"
+		if s := r.get("new").Status; s.Reason != "OutOfcpu" || s.Message != want {
+			t.Errorf("got %s %q, want OutOfcpu %q", s.Reason, s.Message, want)
+		}
+		for _, name := range []string{"one", "two", "free"} {
+			r.phase(name, v1.PodRunning)
+		}
+		if got := r.get("two").Status.ContainerStatuses[0].ContainerID; got != before {
+			t.Errorf("container %s, want %s: it ran on", got, before)
+		}
+	})
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	healthchecks "k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/component-base/metrics/prometheus/slis"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/proxy/rules"
@@ -121,7 +123,8 @@ func (p *Proxy) serve(ctx context.Context) (stop func()) {
 	healthz.HandleFunc("/healthz", p.health.healthz)
 	healthz.HandleFunc("/livez", p.health.livez)
 	metrics.Handle("/metrics", promhttp.HandlerFor(p.meter.registry, promhttp.HandlerOpts{}))
-	metrics.HandleFunc("/healthz", p.health.healthz)
+	healthchecks.InstallHandler(metrics) // as kube-proxy's: whether it serves; the other port's says whether rules are kept
+	slis.SLIMetricsWithReset{}.Install(metrics)
 	metrics.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("nftables")) })
 	if p.o.Profiling {
 		metrics.HandleFunc("/debug/pprof/", pprof.Index)

@@ -115,7 +115,7 @@ func Outcome(pod *v1.Pod, seen Observed) (phase v1.PodPhase, done bool) {
 		case m.Kind == Init && (begun || c == nil):
 			continue
 		case m.Kind == Init:
-			if c.State == Exited && c.Exit.Code != 0 && !Restarts(pod, m, c.Exit.Code) {
+			if c.State == Exited && c.Exit.Code != 0 && !c.restarts(pod, m) {
 				return v1.PodFailed, true
 			}
 			continue

@@ -98,6 +98,7 @@ func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondit
 	switch {
 	case phase == v1.PodSucceeded:
 		c.Reason = reasonCompleted
+	case holds(in.Pod.Status, v1.PodInitialized): // v1.37.2 takes it back for no restart
 	case len(incomplete) > 0 && !anyStarted(s.ContainerStatuses):
 		c.Status, c.Reason = v1.ConditionFalse, reasonNotInitialized
 		c.Message = fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(incomplete, " "))

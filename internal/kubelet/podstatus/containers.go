@@ -64,7 +64,10 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 		st.LastTerminationState, st.RestartCount = old.LastTerminationState, old.RestartCount
 		st.AllocatedResourcesStatus = old.AllocatedResourcesStatus
 	}
-	if c == nil {
+	if (c == nil || c.Sandbox == "") && in.removed(m, old) {
+		return removed(st, *old)
+	}
+	if c == nil || c.Exit.Reason == restartingAllContainers {
 		st.State = waiting(in, m)
 		return st
 	}
@@ -74,6 +77,9 @@ func one(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	resources(in, m, c, &st)
 	if before := in.Seen.Previous(c); before != nil && before.State == podplan.Exited {
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(before)}
+	}
+	if c.State == podplan.Exited && in.stopped(m, old) {
+		return removed(st, *old)
 	}
 	state(in, m, c, &st)
 	return st
@@ -95,7 +101,6 @@ func (in In) begun(name string) *podplan.Container {
 func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus) {
 	why, waits := in.Waiting[m.Name]
 	back, backs := in.Backing[m.Name]
-	over := podplan.RestartingAll(in.Pod, in.Seen) && m.Kind != podplan.Ephemeral
 	switch {
 	case c.State == podplan.Running:
 		st.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
@@ -110,7 +115,7 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	case c.State == podplan.Exited && waits && in.End == nil:
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
-	case c.State == podplan.Exited && (c.Again && !podplan.Restarts(in.Pod, m, c.Exit.Code) || over) && in.End == nil:
+	case c.State == podplan.Exited && c.Again && !podplan.Restarts(in.Pod, m, c.Exit.Code) && in.End == nil:
 		st.State.Waiting = waiting(in, m).Waiting // the API takes no container back that was shown to have ended for good
 		st.LastTerminationState = v1.ContainerState{Terminated: in.ended(c)}
 	case c.State == podplan.Exited:

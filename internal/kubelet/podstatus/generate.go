@@ -169,6 +169,7 @@ func initialized(in In, sandbox string) bool {
 			begun = true
 		case m.Kind == podplan.Init && c.Sandbox == sandbox:
 			return false
+		case c.Exit.Reason == restartingAllContainers: // the Pod starts over, and this one has not yet
 		case m.Kind == podplan.Init && (c.State != podplan.Exited || c.Exit.Code != 0):
 			return false
 		}

@@ -11,10 +11,11 @@ import (
 // Remember adds to what the runtime has those containers that only the API still knows of: their records were removed, or the runtime was wiped with the
 // machine. One that had ended keeps its end; one that ran ended unseen. They have no sandbox, so nothing is done to them.
 func Remember(seen podplan.Observed, s v1.PodStatus) podplan.Observed {
-	added := false
+	added, all := false, restarting(s)
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
 		for _, st := range list {
 			if c, ok := remembered(seen, st); ok {
+				c.Again = c.Again || all
 				if !added {
 					seen.Containers = slices.Clone(seen.Containers)
 					added = true
@@ -30,7 +31,8 @@ func Remember(seen podplan.Observed, s v1.PodStatus) podplan.Observed {
 }
 
 func remembered(seen podplan.Observed, st v1.ContainerStatus) (podplan.Container, bool) {
-	if st.ContainerID == "" || seen.Latest(st.Name) != nil {
+	over := startedOver(st)
+	if st.ContainerID == "" && !over || seen.Latest(st.Name) != nil {
 		return podplan.Container{}, false
 	}
 	c := podplan.Container{
@@ -41,6 +43,9 @@ func remembered(seen podplan.Observed, st v1.ContainerStatus) (podplan.Container
 	ended := st.State.Terminated
 	if ended == nil && st.State.Waiting != nil { // it was to be started again
 		ended, c.Again = st.LastTerminationState.Terminated, true
+	}
+	if over {
+		c.Attempt = max(c.Attempt-1, 0) // the count is that of the start to come
 	}
 	switch {
 	case ended != nil:

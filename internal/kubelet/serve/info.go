@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/component-base/metrics/prometheus/slis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -22,6 +23,13 @@ func (s *Server) checks() http.Handler {
 		}
 		return s.o.Healthz()
 	}))
+	return mux
+}
+
+// slisOf serves /metrics/slis: how often each check of the process held.
+func slisOf() http.Handler {
+	mux := http.NewServeMux()
+	slis.SLIMetricsWithReset{}.Install(mux)
 	return mux
 }
 

@@ -38,6 +38,7 @@ func (s *Server) readable() []route {
 		{"GET /pods", fine("pods"), s.pods},
 		{"GET /pods/{$}", fine("pods"), s.pods},
 		{"GET /metrics", []string{"metrics"}, s.o.Metrics.ServeHTTP},
+		{"GET /metrics/slis", []string{"metrics"}, s.slis.ServeHTTP},
 		{"GET /metrics/cadvisor", []string{"metrics"}, page(s.o.Pages.Cadvisor)},
 		{"GET /metrics/resource", []string{"metrics"}, page(s.o.Pages.Resource)},
 		{"GET /metrics/probes", []string{"metrics"}, page(s.o.Pages.Probes)},

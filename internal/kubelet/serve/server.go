@@ -20,6 +20,7 @@ type Server struct {
 	listener net.Listener
 	handler  http.Handler
 	health   http.Handler
+	slis     http.Handler
 }
 
 // New checks the options and takes the port, so that a taken one is known before anything else starts.
@@ -51,7 +52,7 @@ func New(o Options) (*Server, error) {
 		}
 		s.listener = l
 	}
-	s.health = s.checks()
+	s.health, s.slis = s.checks(), slisOf()
 	s.handler = s.guard(s.routes())
 	return s, nil
 }

@@ -2,13 +2,10 @@ package host
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -19,14 +16,14 @@ import (
 	"k8s.io/apiserver/pkg/server/statusz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
-	certutil "k8s.io/client-go/util/cert"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/logs"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/prometheus/slis"
-	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/secureserving"
 )
 
 const (
@@ -44,59 +41,15 @@ type server struct {
 	ready   func() bool
 }
 
+// open are the paths anybody may ask for.
+var open = []string{"/healthz", "/livez", "/readyz"}
+
 // start serves until ctx ends; the channel is closed when it has ended.
 func (s *server) start(ctx context.Context) (<-chan struct{}, error) {
-	cert, err := s.certificate()
-	if err != nil {
-		return nil, err
-	}
-	guard, err := s.guard(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l, err := s.Listener, error(nil)
-	if l == nil {
-		l, err = net.Listen("tcp", s.Address)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: health and metrics on %s: %w", s.Address, err)
-	}
-	if s.Bound != nil {
-		s.Bound(l.Addr().String())
-	}
-	web := &http.Server{Handler: guard.wrap(s.handler(ctx.Done())), ReadHeaderTimeout: 30 * time.Second,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2", "http/1.1"}}}
-	stopped := make(chan struct{})
-	go func() {
-		<-ctx.Done()
-		_ = web.Close()
-	}()
-	go func() {
-		defer close(stopped)
-		if err := web.ServeTLS(l, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			klog.FromContext(ctx).Error(err, "Serving health and metrics ended", "address", s.Address)
-		}
-	}()
-	return stopped, nil
-}
-
-func (s *server) certificate() (tls.Certificate, error) {
-	if s.CertFile != "" || s.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
-		if err != nil {
-			return cert, fmt.Errorf("scheduler: serving certificate %s, key %s: %w", s.CertFile, s.KeyFile, err)
-		}
-		return cert, nil
-	}
-	host, _, err := net.SplitHostPort(s.Address)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("scheduler: address %q: %w", s.Address, err)
-	}
-	pem, key, err := certutil.GenerateSelfSignedCertKey(host, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, []string{"localhost"})
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("scheduler: self-signed serving certificate: %w", err)
-	}
-	return tls.X509KeyPair(pem, key)
+	return secureserving.Serve(ctx, secureserving.Options{
+		Name: "scheduler", Address: s.Address, Listener: s.Listener, CertFile: s.CertFile, KeyFile: s.KeyFile,
+		ClientCA: s.ClientCA, Client: s.client, Open: open, Bound: s.Bound,
+	}, s.handler(ctx.Done()))
 }
 
 // handler is all paths.

@@ -1,4 +1,4 @@
-package host
+package secureserving
 
 import (
 	"context"
@@ -28,23 +28,20 @@ const (
 	reviewTimeout = 10 * time.Second
 )
 
-// open are the paths anybody may ask for.
-var open = []string{"/healthz", "/livez", "/readyz"}
-
 // guard asks the API server who a request is from and what it may do.
 type guard struct {
 	who authenticator.Request
 	may authorizer.UnconditionalAuthorizer
 }
 
-func (s *server) guard(ctx context.Context) (*guard, error) {
+func (o Options) guard(ctx context.Context) (*guard, error) {
 	backoff := &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
-	ca, err := s.clientCA(ctx)
+	ca, err := o.clientCA(ctx)
 	if err != nil {
 		return nil, err
 	}
 	who := authenticatorfactory.DelegatingAuthenticatorConfig{
-		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: true}, TokenAccessReviewClient: s.client.AuthenticationV1(), TokenAccessReviewTimeout: reviewTimeout,
+		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: true}, TokenAccessReviewClient: o.Client.AuthenticationV1(), TokenAccessReviewTimeout: reviewTimeout,
 		WebhookRetryBackoff: backoff, CacheTTL: reviewTTL,
 	}
 	if ca != nil {
@@ -52,29 +49,29 @@ func (s *server) guard(ctx context.Context) (*guard, error) {
 	}
 	g := &guard{}
 	if g.who, _, err = who.New(); err != nil {
-		return nil, fmt.Errorf("scheduler: authentication: %w", err)
+		return nil, fmt.Errorf("%s: authentication: %w", o.Name, err)
 	}
-	may := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: s.client.AuthorizationV1(), AllowCacheTTL: reviewTTL, DenyCacheTTL: reviewTTL, WebhookRetryBackoff: backoff}
+	may := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: o.Client.AuthorizationV1(), AllowCacheTTL: reviewTTL, DenyCacheTTL: reviewTTL, WebhookRetryBackoff: backoff}
 	asked, err := may.New()
 	if err != nil {
-		return nil, fmt.Errorf("scheduler: authorization: %w", err)
+		return nil, fmt.Errorf("%s: authorization: %w", o.Name, err)
 	}
-	free, err := path.NewAuthorizer(open)
+	free, err := path.NewAuthorizer(o.Open)
 	if err != nil {
-		return nil, fmt.Errorf("scheduler: open paths: %w", err)
+		return nil, fmt.Errorf("%s: open paths: %w", o.Name, err)
 	}
 	g.may = first{free, asked}
 	return g, nil
 }
 
 // clientCA is whom to trust client certificates from; nil when nobody says.
-func (s *server) clientCA(ctx context.Context) (dynamiccertificates.CAContentProvider, error) {
-	if s.ClientCA != nil {
-		return dynamiccertificates.NewStaticCAContent("client-ca", s.ClientCA)
+func (o Options) clientCA(ctx context.Context) (dynamiccertificates.CAContentProvider, error) {
+	if o.ClientCA != nil {
+		return dynamiccertificates.NewStaticCAContent("client-ca", o.ClientCA)
 	}
-	c, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", s.client)
+	c, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", o.Client)
 	if err != nil {
-		return nil, fmt.Errorf("scheduler: client certificates: %w", err)
+		return nil, fmt.Errorf("%s: client certificates: %w", o.Name, err)
 	}
 	if err := c.RunOnce(ctx); err != nil {
 		klog.FromContext(ctx).Info("Client certificates are not accepted: the API server does not publish its certificate authority", "configMap", "kube-system/extension-apiserver-authentication", "err", err)

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+)
+
+// reviewing is an API server that knows the token "good" as alice, who may get every path, and "known" as bob, who may
+// nothing.
+func reviewing(t *testing.T) *rest.Config {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+			review := &authentication.TokenReview{}
+			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
+			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
+				review.Status = authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{Username: name}}
+			}
+			answer = review
+		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+			review := &authorization.SubjectAccessReview{}
+			_ = json.NewDecoder(r.Body).Decode(review)
+			review.Status.Allowed = review.Spec.User == "alice"
+			answer = review
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(answer) // the caller went away
+	}))
+	t.Cleanup(api.Close)
+	return &rest.Config{Host: api.URL, QPS: -1}
+}
+
+// The controllers' port answers as kube-controller-manager's: health to everybody, the rest to those who may.
+func TestControllersServeHealthAndMetrics(t *testing.T) {
+	cfg, at := reviewing(t), ""
+	ctx, cancel := context.WithCancel(t.Context())
+	p := controllersPort{bound: func(a string) { at = a }, lease: leaderelection.NewLeaderHealthzAdaptor(leaseTimeout)}
+	set := pflag.NewFlagSet("controllers", pflag.ContinueOnError)
+	p.flags(set)
+	if p.port != 10257 {
+		t.Errorf("port %d, want 10257", p.port)
+	}
+	p.address, p.port = "127.0.0.1", -1 // the system chooses
+	stopped, err := p.serve(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs itself
+	defer func() { browser.CloseIdleConnections(); cancel(); <-stopped }()
+	for _, c := range []struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		{"/healthz", "", 200, "ok"},
+		{"/healthz", "wrong", 401, "Unauthorized"},
+		{"/healthz?verbose", "", 200, "[+]leaderElection ok\n"},
+		{"/metrics", "", 403, "system:anonymous"},
+		{"/metrics", "known", 403, "bob"},
+		{"/metrics", "good", 200, "go_goroutines"},
+		{"/metrics/slis", "good", 200, `kubernetes_healthcheck{name="leaderElection",type="healthz"} 1`},
+		{"/flagz", "good", 200, "secure-port"},
+		{"/statusz", "good", 200, "/metrics"},
+		{"/nosuch", "good", 404, "404"},
+	} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+at+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		resp, err := browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.code || !strings.Contains(string(body), c.body) {
+			t.Errorf("GET %s with token %q: %d %.300s, want %d %s", c.path, c.token, resp.StatusCode, body, c.code, c.body)
+		}
+	}
+	_, port, _ := net.SplitHostPort(at)
+	taken := controllersPort{}
+	set = pflag.NewFlagSet("controllers", pflag.ContinueOnError)
+	taken.flags(set)
+	taken.address = "127.0.0.1"
+	taken.port, _ = strconv.Atoi(port)
+	if _, err := taken.serve(ctx, cfg); err != nil {
+		t.Errorf("a default port that is taken: %v, want that the controllers go on", err)
+	}
+	if err := set.Set("secure-port", port); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := taken.serve(ctx, cfg); err == nil {
+		t.Error("a port that was asked for is taken: no error, want one that names --secure-port")
+	}
+}
