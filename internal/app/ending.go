@@ -37,7 +37,7 @@ func (n *nodeRole) join(e *ending, k *kubelet.Kubelet, recorder record.EventReco
 	node := &v1.ObjectReference{Kind: "Node", Name: n.place.nodeName, UID: types.UID(n.place.nodeName)}
 	e.keeper = shutdown.New(shutdown.Deps{
 		Bus:   func(ctx context.Context) (shutdown.Session, error) { return logind.Dial(ctx, logind.Options{}) },
-		Steps: drain.Steps(n.config), Pods: k.Pods, End: k.EndPod, Changed: report.Nudge,
+		Steps: drain.Steps(n.config), Pods: k.Pods, End: k.EndPod, Changed: report.Nudge, Marked: n.engine.meter.Shutdown,
 		Event: func(why, message string) { recorder.Event(node, v1.EventTypeNormal, why, message) },
 	})
 }

@@ -221,7 +221,7 @@ func (n *nodeRole) build() (*parts, error) {
 	recorder, stopEvents := nodeEvents(n.client, p.nodeName, n.config)
 	signs := n.engine.client.Signs()
 	report, err := nodestatus.New(nodestatus.Options{
-		Events: recorder,
+		Events: recorder, Started: api.startup,
 		Client: n.client, Register: !n.noJoin, Journal: n.journal, KubeletPort: int32(p.kubeletPort), MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
 			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,

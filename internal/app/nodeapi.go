@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -65,6 +66,16 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
 	return a, nil
+}
+
+// startup shows how long the node's start took, counted from the machine's.
+func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
+	s := metrics.Startup{Kubelet: a.started, Attempt: attempt, Registered: registered, Ready: ready}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		s.Boot = time.Now().Add(-time.Duration(info.Uptime) * time.Second)
+	}
+	a.meter.Started(s)
 }
 
 // sink has counters and log keeper hear the kubelet's facts on their way to the journal.
@@ -126,7 +137,7 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 // evict ends Pods that take more of the disk than their limits allow, until ctx ends.
 func (a *nodeAPI) evict(ctx context.Context) {
 	if *a.n.config.LocalStorageCapacityIsolation {
-		local.Watch(ctx, local.Deps{Pods: a.pods, Measure: a.collect.Whole, Events: a.events, Journal: a.n.journal, End: func(uid types.UID, end podplan.End) bool {
+		local.Watch(ctx, local.Deps{Pods: a.pods, Measure: a.collect.Whole, Events: a.events, Journal: a.sink(), End: func(uid types.UID, end podplan.End) bool {
 			_, ok := a.kubelet.EndPod(uid, end)
 			return ok
 		}})

@@ -66,7 +66,7 @@ func (k *Kubelet) collectImages(ctx context.Context) {
 	c := collect.New(collect.Deps{
 		Images: o.Images, Containers: o.Runtime, Named: k.namedImages, Disk: o.Ports.Disk, Recorder: k.recorder,
 		Node:       &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
-		Thresholds: thresholds(o), Removed: k.imageRemoved,
+		Thresholds: thresholds(o), Removed: k.imageRemoved, Counted: o.Ports.Meter.ImageCollected,
 	})
 	c.Run(ctx)
 }

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,7 +122,7 @@ func (k *Kubelet) join(ctx context.Context) {
 	k.pool = podworker.New(podworker.Deps{
 		Look: k.watcher, Hands: hands, Statuses: k.mirrors, Probes: asker, Admit: k.admit, Limits: o.limits(), Resize: k.mayResize, Grants: podexec.Ledger{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events: k.events, Journal: o.Journal, Worked: o.Ports.Meter.Worked, Memory: k.memory, Every: o.Config.SyncFrequency.Duration,
+		Events: k.events, Journal: o.Journal, Meter: o.Ports.Meter, Worked: o.Ports.Meter.Worked, Memory: k.memory, Every: o.Config.SyncFrequency.Duration,
 	})
 }
 
@@ -133,7 +134,14 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, no *r
 			return nil, no
 		}
 	}
-	return admit.MakeRoom(admit.In{Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor(), Features: nodestatus.Declared("")})
+	in := admit.In{
+		Pod: pod, Node: k.node.object(), Others: others, AllowedSysctls: k.o.Config.AllowedUnsafeSysctls, AppArmor: appArmor(),
+		Features: nodestatus.Declared(""),
+	}
+	if victims, no = admit.MakeRoom(in); len(victims) > 0 {
+		k.o.Ports.Meter.Preempted(strings.TrimPrefix(string(admit.Admit(in).Code), "OutOf"), len(victims))
+	}
+	return victims, no
 }
 
 func (k *Kubelet) mayResize(r admit.Resize, others []*v1.Pod) *reason.Refusal {

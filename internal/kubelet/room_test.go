@@ -2,17 +2,27 @@ package kubelet_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 )
 
 // A resize that waits for room is granted when the node's allocatable resources grow.
 func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 	in(t, func(r *rig) {
+		m := metrics.New()
+		r.stop()
+		r.with = func(o *kubelet.Options) { o.Ports.Meter = m }
+		r.start()
 		r.create(pod("other", asking(box("app", runs), amounts("1", ""), nil)))
 		r.create(pod("web", asking(box("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("1500m", ""), nil)
@@ -32,6 +42,17 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 		r.wantSize("web", "1500m", "1500m", "0")
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
 			t.Errorf("still %+v", c)
+		}
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for _, line := range []string{
+			`kubelet_container_requested_resizes_total{operation="increase",requirement="requests",resource="cpu"} 1`,
+			`kubelet_pod_deferred_resize_duration_seconds_count{priority_bucket="normal",resolution="accepted"} 1`,
+			`kubelet_pod_resize_duration_milliseconds_count{success="true"} 1`, `kubelet_containers_per_pod_count_count 2`,
+		} {
+			if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
+				t.Errorf("missing: %s", line)
+			}
 		}
 	})
 }

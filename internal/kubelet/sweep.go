@@ -38,6 +38,7 @@ func (k *Kubelet) sweep(ctx context.Context) error {
 		}
 		pod := orphan(f)
 		klog.FromContext(ctx).Info("Ending a Pod that no source has", "pod", klog.KObj(pod), "podUID", pod.UID)
+		k.o.Ports.Meter.Orphaned()
 		k.pool.Tell(podworker.Wish{
 			Pod: pod, Source: podworker.SourceRuntime, Gone: true,
 			End: &podplan.End{Cause: "no source has it any more", Asked: time.Now(), Grace: podplan.Grace(pod)},

@@ -32,6 +32,9 @@ type Removal struct {
 	Fail    bool
 }
 
+// noNode is the message of a Pod whose node is gone.
+const noNode = "PodGC: node no longer exists"
+
 // Next returns the Pods to remove, each once, and the nodes that are missing now with the time since when.
 func Next(in In) ([]Removal, map[string]time.Time) {
 	missing := map[string]time.Time{}
@@ -45,7 +48,7 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 			}
 			missing[node] = since
 			if in.Now.Sub(since) >= in.Quarantine {
-				out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node no longer exists", true})
+				out = append(out, Removal{p, "DeletionByPodGC", noNode, true})
 				continue
 			}
 		}

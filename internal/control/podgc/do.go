@@ -78,11 +78,12 @@ func (c *controller) sync(ctx context.Context, _ string) (time.Duration, error) 
 func (c *controller) remove(ctx context.Context, r Removal) error {
 	p := r.Pod
 	if r.Fail {
-		if _, err := c.deps.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{}); err == nil && r.Message == "PodGC: node no longer exists" {
+		if _, err := c.deps.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName, metav1.GetOptions{}); err == nil && r.Message == noNode {
 			return nil // the cache was behind: the node is there
 		}
-		if err := c.fail(ctx, r); err != nil {
-			return loop.IgnoreGone(err)
+		if err := loop.IgnoreGone(c.fail(ctx, r)); err != nil {
+			r.count(err)
+			return err
 		}
 	}
 	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, journal.Acted{Controller: "podgc", Action: "removes the Pod", Message: r.Message})
@@ -91,7 +92,9 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 	if apierrors.IsConflict(err) {
 		return nil // another Pod of that name
 	}
-	return loop.IgnoreGone(err)
+	err = loop.IgnoreGone(err)
+	r.count(err)
+	return err
 }
 
 // fail marks the Pod Failed and says why in its DisruptionTarget condition.

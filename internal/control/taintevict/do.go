@@ -144,5 +144,9 @@ func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Verdict) error 
 	c.deps.Recorder.Event(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod "+p.Namespace+"/"+p.Name)
 	c.deps.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
 		journal.Acted{Controller: "taintevict", Action: "deletes the Pod", Message: "taint " + v.Taint.ToString() + " is not tolerated any longer"})
-	return loop.Disruption{Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.deps.Client, p)
+	err := loop.Disruption{Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.deps.Client, p)
+	if err == nil {
+		count(v.At)
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/gantry-project/gantry/internal/control/loop"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -80,7 +81,7 @@ func undatedTaint(t *testing.T, restart bool) {
 	if !restart {
 		node.ManagedFields = nil
 	}
-	client := fake.NewSimpleClientset(node, p)
+	client, counted := fake.NewSimpleClientset(node, p), deletionsNow(t)
 	run := func() (stop func()) {
 		ctx, cancel := context.WithCancel(ctx)
 		shared := informers.NewSharedInformerFactory(client, 0)
@@ -120,5 +121,24 @@ func undatedTaint(t *testing.T, restart bool) {
 	if there() {
 		t.Error("62 s after the taint was set the Pod that tolerates it for 60 s is still there")
 	}
+	if got := deletionsNow(t) - counted; got != 1 {
+		t.Errorf("taint_eviction_controller_pod_deletions_total grew by %v, want 1", got)
+	}
 	stop()
+}
+
+// deletionsNow is what the process has counted.
+func deletionsNow(t *testing.T) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "taint_eviction_controller_pod_deletions_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatal("taint_eviction_controller_pod_deletions_total is not served")
+	return 0
 }

@@ -17,6 +17,8 @@ type Metrics struct {
 	probing          probing
 	http             httpWork
 	storage          storageWork
+	resizes          resizeWork
+	node             nodeWork
 	seen             *seen
 }
 
@@ -31,6 +33,8 @@ func New() *Metrics {
 	m.cgroups = own.histogram("kubelet_cgroup_manager_duration_seconds", "[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.", prometheus.DefBuckets, "operation_type")
 	m.http = newHTTPWork(own)
 	m.storage = newStorageWork(own)
+	m.resizes = newResizeWork(own)
+	m.node = newNodeWork(own)
 	m.probing = newProbing(maker{m.probes}, own)
 	return m
 }
@@ -61,7 +65,7 @@ var (
 	lateBuckets  = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
 	startBuckets = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
-	pullBuckets  = []float64{1, 5, 10, 20, 30, 60, 180, 300, 600, 900, 1200, 1800, 2700, 3600}
+	pullBuckets  = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 )
 
 type runtimeCalls struct {

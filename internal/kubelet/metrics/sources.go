@@ -189,6 +189,7 @@ func count(pods []*v1.Pod) tally {
 
 func (n *now) pods(gauge func(*prometheus.Desc, float64, ...string)) {
 	t := count(n.s.Pods())
+	waitingResizes(n.s.Pods(), gauge)
 	n.storage.counts(n.s.Pods(), volume.Kind, gauge)
 	gauge(desc("kubelet_running_pods", "[ALPHA] Number of pods that have a running pod sandbox"), t.running)
 	containers := desc("kubelet_running_containers", "[ALPHA] Number of containers currently running", "container_state")

@@ -198,6 +198,8 @@ func (m *Metrics) heard(ref journal.Ref, fact journal.Fact, now time.Time) {
 	case journal.StatusWritten:
 		p.status.WithLabelValues().Observe(time.Duration(f.Took).Seconds())
 		m.sli.told(ref.UID, now)
+	case journal.StorageExceeded:
+		m.node.evictions.WithLabelValues(evictionSignals[f.Of]).Inc()
 	case journal.Refused:
 		p.refused.WithLabelValues(f.Reason).Inc()
 	case journal.Released:

@@ -85,6 +85,9 @@ type Options struct {
 	MaxImages      int                  // nodeStatusMaxImages, 50; negative lists all
 	Events         record.EventRecorder // nil tells nobody
 	Journal        journal.Sink         // nil writes nothing
+
+	// Started is told once a node that this kubelet registered is Ready: when it was first tried, when it was done, and now.
+	Started func(attempt, registered, ready time.Time)
 }
 
 func withDefaults(o Options) Options {

@@ -25,6 +25,8 @@ type Reporter struct {
 
 	posted  time.Time // when a status was last written
 	started time.Time
+
+	attempt, registered time.Time // of the node, by this kubelet; zero: not, or not yet
 }
 
 // runtimeSeen is what the runtime last answered, and when it has to be asked again.

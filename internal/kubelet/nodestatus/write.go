@@ -46,9 +46,13 @@ func (r *Reporter) tryRegister(ctx context.Context) error {
 	}
 	n := newNode(r.o)
 	n.Status = Apply(v1.NodeStatus{}, facts)
+	if r.attempt.IsZero() {
+		r.attempt = time.Now()
+	}
 	made, err := nodes.Create(ctx, n, metav1.CreateOptions{})
 	if err == nil {
 		klog.FromContext(ctx).Info("Successfully registered node", "node", n.Name)
+		r.registered = time.Now()
 		r.written(v1.NodeStatus{}, made)
 		return nil
 	}
@@ -151,6 +155,9 @@ func (r *Reporter) written(before v1.NodeStatus, after *v1.Node) {
 	r.tell(before, after.Status)
 	if ready(after.Status) && !r.wasReady() {
 		close(r.ready)
+		if r.o.Started != nil && !r.registered.IsZero() {
+			r.o.Started(r.attempt, r.registered, time.Now())
+		}
 	}
 }
 

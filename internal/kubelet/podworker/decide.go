@@ -168,6 +168,7 @@ func (w *worker) accept(ctx context.Context, wish *Wish, in *podplan.In) {
 		accepted.Created = wish.Pod.CreationTimestamp.Time
 	}
 	w.put(accepted)
+	w.pool.d.Meter.Admitted(in.Pod)
 	w.show(in.Pod)
 }
 

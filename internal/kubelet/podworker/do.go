@@ -139,7 +139,12 @@ func (w *worker) one(ctx context.Context, path Path, j podexec.Job, a podplan.Ac
 		return err
 	}
 	defer w.begin(path, a.Line(), patienceFor(a))()
-	return w.pool.d.Hands.Do(ctx, j, a)
+	begun := time.Now()
+	err := w.pool.d.Hands.Do(ctx, j, a)
+	if _, resize := a.(podplan.Resize); resize {
+		w.pool.d.Meter.Resized(time.Since(begun), err)
+	}
+	return err
 }
 
 // together finds in a plan to furnish a Pod the sandbox that may be made beside that.

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podexec"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
@@ -71,5 +72,6 @@ type Deps struct {
 	Limits   podplan.Limits
 	Every    time.Duration                              // each Pod is decided on again that often, and half as long at most, when nothing is heard of it (syncFrequency); 0: never
 	Memory   func(pod *v1.Pod) journal.Memory           // what the Pod has taken; nil: not known
+	Meter    *metrics.Metrics                           // counts what is admitted and resized; nil: nobody counts
 	Worked   func(operation string, took time.Duration) // told of each round: create, sync, terminating, terminated; nil: nobody counts
 }

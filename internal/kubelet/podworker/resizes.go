@@ -23,6 +23,11 @@ func (p *Pool) ask(w *worker, r admit.Resize) (no *reason.Refusal, judged bool) 
 	a := p.asked[w.uid]
 	if a == nil || !pod.SizesOf(r.Pod).Fit(a.Pod) {
 		old := a
+		before := r.Allocated
+		if old != nil {
+			before = old.Pod
+		}
+		p.d.Meter.ResizeRequested(before, r.Pod)
 		a = &asked{w: w, Resize: r}
 		if old != nil {
 			a.Since = old.Since

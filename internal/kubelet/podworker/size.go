@@ -29,6 +29,7 @@ type size struct {
 	settled bool // all of it has just come into force: others may have more room
 	failure string
 	pending *podstatus.Resize // why the newest wish was not granted; nil when it was
+	since   time.Time         // from when it is deferred; zero: it is not
 }
 
 // measure learns the sizes of a Pod that this kubelet takes in, or takes over from the kubelet before it.
@@ -96,11 +97,13 @@ func overlay(spec, status v1.ResourceRequirements) v1.ResourceRequirements {
 func (w *worker) resize(ctx context.Context, wish *Wish, in *podplan.In) {
 	z := &w.life.size
 	if !z.known || in.End != nil || !in.Facts.StopAsked.IsZero() {
+		w.resolved(wish.Pod, "terminated", in.Now)
 		w.pool.withdraw(w.uid)
 		return
 	}
 	if z.granted.Allocated.Fit(wish.Pod) {
 		z.pending = nil
+		w.resolved(wish.Pod, "reverted", in.Now)
 		w.pool.withdraw(w.uid)
 		return
 	}
@@ -119,6 +122,7 @@ func (w *worker) resize(ctx context.Context, wish *Wish, in *podplan.In) {
 		return
 	}
 	z.granted, z.kept, z.pending, z.failure = g, true, nil, ""
+	w.resolved(wish.Pod, "accepted", in.Now)
 	delete(w.life.tries, podplan.ResizeTry)
 	w.pool.withdraw(w.uid)
 	in.Pod, in.Applied = w.pod(wish), g.Applied
@@ -126,6 +130,14 @@ func (w *worker) resize(ctx context.Context, wish *Wish, in *podplan.In) {
 	w.put(journal.Waiting{For: "its new size to be in force", Since: in.Now})
 	w.pool.d.Events.Pod(wish.Pod, v1.EventTypeNormal, "ResizeStarted", resizeText("started", in.Pod, g.Generation, ""))
 	w.show(in.Pod)
+}
+
+// resolved counts the end of a deferred resize.
+func (w *worker) resolved(p *v1.Pod, how string, now time.Time) {
+	if z := &w.life.size; !z.since.IsZero() {
+		w.pool.d.Meter.ResizeDeferred(p, how, now.Sub(z.since))
+		z.since = time.Time{}
+	}
 }
 
 // since is from when the Pod's wish for other sizes waits, which a kubelet before this one may have written down.
@@ -160,8 +172,14 @@ func (w *worker) putOff(p *v1.Pod, no *reason.Refusal) {
 	}
 	tell := z.pending == nil || z.pending.Reason != next.Reason || z.pending.Message != next.Message || z.pending.Generation != next.Generation
 	z.pending = next
+	if no.Code == reason.ResizeDeferred && z.since.IsZero() {
+		z.since = time.Now()
+	}
 	if !tell {
 		return
+	}
+	if no.Code == reason.ResizeInfeasible {
+		w.pool.d.Meter.ResizeInfeasible(no.Detail)
 	}
 	w.put(journal.Waiting{For: fmt.Sprintf("its new size (%s): %s", no.Code, no.Detail), Since: time.Now(), Next: nextOf(no.Code), Fix: no.Fix})
 	w.pool.d.Events.Pod(p, v1.EventTypeWarning, "Resize"+next.Reason, resizeText(next.Reason, p, p.Generation, next.Message))

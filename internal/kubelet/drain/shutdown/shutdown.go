@@ -35,8 +35,9 @@ type Deps struct {
 	Steps   []drain.Step
 	Pods    func() []*v1.Pod // that are not over
 	End     func(types.UID, podplan.End) (atRest <-chan struct{}, ok bool)
-	Event   func(reason, message string) // about the node
-	Changed func()                       // the node's readiness has to be told anew
+	Event   func(reason, message string)    // about the node
+	Changed func()                          // the node's readiness has to be told anew
+	Marked  func(begins bool, at time.Time) // told of the beginning and of the end of the work; may be nil
 }
 
 // Keeper keeps the node's end orderly.
@@ -168,9 +169,17 @@ func (k *Keeper) turn(ctx context.Context, hold *lock, begun bool) error {
 	if !begun {
 		return hold.take(ctx)
 	}
+	k.mark(true)
 	k.empty(ctx)
+	k.mark(false)
 	hold.drop(ctx)
 	return nil
+}
+
+func (k *Keeper) mark(begins bool) {
+	if k.d.Marked != nil {
+		k.d.Marked(begins, time.Now())
+	}
 }
 
 // empty ends all Pods, group by group.

@@ -47,6 +47,7 @@ type Deps struct {
 	Node       *v1.ObjectReference
 	Thresholds image.Thresholds
 	Removed    func(ctx context.Context, id string) // told of each image that went; may be nil
+	Counted    func(reason string)                  // told why it went: age or space; may be nil
 }
 
 // Collector collects images. Its methods may be called side by side.
@@ -157,6 +158,9 @@ func (c *Collector) remove(ctx context.Context, list []image.Stored) (int64, err
 		c.mu.Lock()
 		delete(c.seen, s.ID)
 		c.mu.Unlock()
+		if c.d.Counted != nil {
+			c.d.Counted(c.why(s))
+		}
 		if c.d.Removed != nil {
 			c.d.Removed(ctx, s.ID)
 		}
@@ -165,6 +169,18 @@ func (c *Collector) remove(ctx context.Context, list []image.Stored) (int64, err
 		return freed, fmt.Errorf("wanted to free %d images, but freed %d bytes space with errors in image deletion: %w", len(list), freed, errors.Join(errs...))
 	}
 	return freed, nil
+}
+
+// why is upstream's word for the cause of an image's end.
+func (c *Collector) why(s image.Stored) string {
+	since := s.LastUsed
+	if since.IsZero() {
+		since = s.Detected
+	}
+	if age := c.d.Thresholds.MaxAge; age > 0 && time.Since(since) > age {
+		return "age"
+	}
+	return "space"
 }
 
 func (c *Collector) disk(ctx context.Context) (image.Disk, error) {
