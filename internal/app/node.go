@@ -63,11 +63,11 @@ func (p *place) startEngine(ctx context.Context, sink journal.Sink, say func(str
 		}
 		endpoint = e.child.Endpoint()
 	}
-	var err error
-	e.client, err = cri.Dial(ctx, cri.Options{
+	dial := cri.Options{
 		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink, ConnectTimeout: 30 * time.Second, Calls: e.meter.RuntimeCall,
 		Messages: sandboxRequests(),
-	})
+	}
+	err := e.handshake(ctx, dial)
 	if err == nil {
 		e.store, err = ingest.Open(ingest.Options{Endpoint: cmp.Or(p.cri.ImageEndpoint, endpoint)})
 	}

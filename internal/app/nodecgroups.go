@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
@@ -15,9 +16,13 @@ import (
 )
 
 // cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so when the two would differ, and reaches systemd when that
-// is to keep the cgroups; nil with cgroupfs.
+// is to keep the cgroups; nil with cgroupfs. It waits for a runtime that is away.
 func (e *engine) cgroupDriver(ctx context.Context, c *kubeletconfig.KubeletConfiguration) (*slice.Manager, error) {
-	f, err := e.client.Features(ctx)
+	var f cri.Features
+	err := e.whileAway(ctx, func() (err error) {
+		f, err = e.client.Features(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, withFix(fmt.Errorf("asking the container runtime what it can do: %w", err), "see the runtime's log; `gantry doctor` names what it lacks")
 	}

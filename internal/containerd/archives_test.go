@@ -3,11 +3,15 @@ package containerd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // shelf follows a directory of archives; an archive is whole when it begins and ends with W.
@@ -147,4 +151,32 @@ func TestABrokenArchiveIsNamedOnce(t *testing.T) {
 		t.Errorf("told besides: %+v", i)
 	default:
 	}
+}
+
+// An archive over whose import containerd dies is not called broken: it is imported when containerd is back.
+func TestAnArchiveIsImportedWhenContainerdIsBack(t *testing.T) {
+	s := &shelf{t: t, dir: filepath.Join(t.TempDir(), "images"), told: make(chan ImportedArchive, 100)}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.write("a.tar", "W W")
+	a := s.archives()
+	load, gone := a.load, true
+	a.load = func(ctx context.Context, path string) ([]string, error) {
+		if gone {
+			return nil, fmt.Errorf("import: %w", status.Error(codes.Unavailable, "error reading from server: EOF"))
+		}
+		return load(ctx, path)
+	}
+	if err := a.scan(t.Context()); !away(err) {
+		t.Errorf("a scan while containerd is away: got %v, want that it is away", err)
+	}
+	if got := len(s.told); got != 0 {
+		t.Errorf("a scan while containerd is away: got %d archives told, want 0", got)
+	}
+	gone = false
+	if err := a.scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("a.tar", "")
 }

@@ -40,7 +40,7 @@ func (c Config) tellImport(i ImportedArchive) {
 }
 
 // scan imports the archives (*.tar, *.tar.gz, *.tgz) that are new or changed since they were last imported; those that somebody still writes are left for later. A machine
-// without a registry gets its images this way. An archive that is broken is told, and tried again when it has changed or at the next start.
+// without a registry gets its images this way. A containerd that is away is an error: scan again when it is back. An archive that is broken is told, and tried again when it has changed or at the next start.
 func (a *archives) scan(ctx context.Context) error {
 	entries, err := os.ReadDir(a.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,12 +64,18 @@ func (a *archives) scan(ctx context.Context) error {
 		case before[e.Name()] == stamp:
 			after[e.Name()] = stamp
 		case a.failed[e.Name()] == stamp || beingWritten(path):
-		case a.one(ctx, path) == nil:
-			after[e.Name()] = stamp
-		case ctx.Err() != nil:
-			return ctx.Err()
 		default:
-			a.failed[e.Name()] = stamp
+			err := a.one(ctx, path)
+			switch {
+			case err == nil:
+				after[e.Name()] = stamp
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case away(err):
+				return fmt.Errorf("directory of images: %w", err)
+			default:
+				a.failed[e.Name()] = stamp
+			}
 		}
 	}
 	if maps.Equal(before, after) {
@@ -82,9 +88,12 @@ func (a *archives) scan(ctx context.Context) error {
 	return os.WriteFile(a.record, raw, 0o600)
 }
 
-// one imports an archive and tells what became of it.
+// one imports an archive and tells what became of it, but nothing when containerd was away: nothing became of it yet.
 func (a *archives) one(ctx context.Context, path string) error {
 	names, err := a.load(ctx, path)
+	if away(err) {
+		return err
+	}
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w; mend the archive or take it out of %s", err, a.dir)
 	}

@@ -21,6 +21,7 @@ type process struct {
 	pid  int
 	fd   *os.File
 	gone chan struct{}
+	exit <-chan *os.ProcessState // how it ended; nil for a process that was found
 }
 
 // openProcess takes hold of a pid. It fails when there is no such process.
@@ -109,7 +110,12 @@ func (c Config) spawn() (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	go func() { _ = cmd.Wait() }() // reaps it; how it ended stands in its log
+	exit := make(chan *os.ProcessState, 1)
+	p.exit = exit
+	go func() {
+		_ = cmd.Wait() // reaps it; what it says of its end stands in its log
+		exit <- cmd.ProcessState
+	}()
 	if err := c.writePID(p.pid); err != nil {
 		return nil, errors.Join(err, p.signal(unix.SIGKILL))
 	}

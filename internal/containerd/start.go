@@ -32,8 +32,10 @@ type Child struct {
 	proc *process
 }
 
-// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it returns, CRI answers and the pause image is
-// there. ctx bounds the start alone; the child runs on until Stop. Errors of type *Missing name what the machine lacks.
+// Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it returns, CRI answers
+// and the pause image is there. A containerd that dies meanwhile is started again for as long as ctx lasts, and OnEvent
+// is told of each Failed attempt; one that ends by itself before CRI answers is an error. ctx bounds the start alone;
+// the child runs on until Stop. Errors of type *Missing name what the machine lacks.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -51,27 +53,13 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		return nil, fmt.Errorf("containerd's configuration: %w", err)
 	}
 	begin := time.Now()
-	proc, err := cfg.adopt(ctx, config)
+	c := &Child{cfg: cfg, snapshotter: host.snapshotter}
+	c.images = c.archives()
+	what, err := c.begin(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	what := Adopted
-	if proc == nil {
-		what = Started
-		if proc, err = cfg.launch(ctx, config); err != nil {
-			return nil, err
-		}
-	}
-	c := &Child{cfg: cfg, snapshotter: host.snapshotter, proc: proc}
-	c.images = c.archives()
-	if err := errors.Join(c.ensurePause(ctx), c.images.scan(ctx)); err != nil {
-		if what == Started {
-			err = errors.Join(err, proc.end(ctx, stopGrace))
-		}
-		proc.release()
-		return nil, err
-	}
-	cfg.tell(Event{What: what, PID: proc.pid, Took: time.Since(begin)})
+	cfg.tell(Event{What: what, PID: c.proc.pid, Took: time.Since(begin)})
 	watchCtx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.watching.Add(1)
@@ -175,6 +163,7 @@ func (c Config) launch(ctx context.Context, config []byte) (*process, error) {
 	patience, cancel := context.WithTimeout(ctx, c.ReadyTimeout)
 	defer cancel()
 	if err := c.ready(patience, proc); err != nil {
+		defer proc.release()
 		err = fmt.Errorf("%w%s", err, c.lastWords(logged))
 		return nil, errors.Join(err, proc.end(ctx, time.Second))
 	}
@@ -204,8 +193,13 @@ func (c Config) ready(ctx context.Context, proc *process) error {
 			return nil
 		}
 		select {
+		case <-proc.gone: // ctx is over then, too
+			return c.ended(proc)
+		default:
+		}
+		select {
 		case <-proc.gone:
-			return fmt.Errorf("containerd ended while it started; its log is %s", c.logFile())
+			return c.ended(proc)
 		case <-ctx.Done():
 			return fmt.Errorf("containerd does not answer on %s (%w); its log is %s; another process may hold %s", c.socket(), err, c.logFile(), c.root())
 		case <-time.After(3 * time.Millisecond): // the socket is open before CRI is

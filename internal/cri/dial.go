@@ -173,7 +173,11 @@ func SocketPath(endpoint string) (string, error) {
 func (c *Client) shakeHands(ctx context.Context, o Options) (*runtimeapi.VersionResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
-	v, err := c.runtime.api.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}, grpc.WaitForReady(true))
+	var v *runtimeapi.VersionResponse
+	err := until(ctx, func() (err error) {
+		v, err = c.runtime.api.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}, grpc.WaitForReady(true))
+		return err
+	})
 	if err != nil {
 		return nil, explain(o.Endpoint, "runtime.v1.RuntimeService", err)
 	}
@@ -187,10 +191,38 @@ func (c *Client) shakeHands(ctx context.Context, o Options) (*runtimeapi.Version
 	if endpoint == "" {
 		endpoint = o.Endpoint
 	}
-	if _, err := c.images.api.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}, grpc.WaitForReady(true)); err != nil {
+	err = until(ctx, func() error {
+		_, err := c.images.api.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{}, grpc.WaitForReady(true))
+		return err
+	})
+	if err != nil {
 		return nil, explain(endpoint, "runtime.v1.ImageService", err)
 	}
 	return v, nil
+}
+
+// until asks again for as long as ctx lasts while the runtime dies over the question.
+func until(ctx context.Context, ask func() error) error {
+	for {
+		err := ask()
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryFirst):
+		}
+	}
+}
+
+// Away tells that an error of Dial or of a call means that nobody answers at the runtime's socket now; it may come back.
+func Away(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return true
+	}
+	return false
 }
 
 // listening connects once to each socket; the error says why that failed.

@@ -170,9 +170,11 @@ func (w *world) play(seed uint64, r *rand.Rand) {
 		}
 		<-time.After(time.Duration(r.IntN(150)) * time.Millisecond) // what is under way gets somewhere
 	}
+	starting, started := context.WithTimeout(w.t.Context(), 2*time.Minute)
+	defer started()
+	w.must(w.i.WaitAPI(starting)) // a server that starts on a busy machine takes most of a minute
 	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
 	defer cancel()
-	w.must(w.i.WaitAPI(ctx))
 	w.settled(ctx)
 	w.clear(ctx)
 }
