@@ -11,6 +11,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/proxy/kernel"
 	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
@@ -24,37 +25,40 @@ var (
 
 const (
 	conversations = 10_000
-	// straightPort is not the Service's: the kernel remembers closed connections for two minutes, and one through the Service from a port that was used straight
-	// to the same port of the Pod would have to be given another.
-	straightPort = 8081
+	// directPort is not the Service's: the kernel remembers closed connections for two minutes, and one through the
+	// Service from a port that was used directly to the same port of the Pod would have to be given another.
+	directPort = 8081
 )
 
-// connections measures TCP connections to a Pod, straight and through its Service among others, and forgetting UDP conversations.
-func (b *bench) connections(ctx context.Context) error {
+// connections measures 5,000 TCP connections one after the other between two Pods of a node (network namespaces on a
+// bridge), each with one answer of one byte; connect, answer and close count. The Pod is asked directly, and through its
+// Service among others. Last, how long it takes to delete the conntrack entries of 10,000 UDP conversations with an
+// endpoint that went.
+func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	s, err := newSpaces()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.remove()
 	node, server, client, err := bridged(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, port := range []uint16{serverPod.Port(), straightPort} {
+	for _, port := range []uint16{serverPod.Port(), directPort} {
 		stop, err := answerConnections(server, port)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer stop()
 	}
-	var rows [][]string
+	var figures []result.Figure
 	measure := func(what, at string) error {
-		took, rate, err := connect1(client, at, b.times(5000))
-		rows = append(rows, []string{what, fmt.Sprintf("%.0f", rate), us(quantile(took, 0.5)), us(quantile(took, 0.99))})
+		took, rate, err := connectTimes(client, at, b.times(5000))
+		figures = append(figures, result.Durations(what+"/connection", took), result.Value(what+"/connections", "/s", rate))
 		return err
 	}
-	if err := measure("straight to the Pod", netip.AddrPortFrom(serverPod.Addr(), straightPort).String()); err != nil {
-		return err
+	if err := measure("direct", netip.AddrPortFrom(serverPod.Addr(), directPort).String()); err != nil {
+		return nil, err
 	}
 	var table *kernel.Table
 	settings := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"}}
@@ -62,7 +66,7 @@ func (b *bench) connections(ctx context.Context) error {
 		table, err = kernel.Open(new(wire.Line), rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
 		return err
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	defer table.Close()
 	was := rules.NewState()
@@ -74,29 +78,17 @@ func (b *bench) connections(ctx context.Context) error {
 			}
 			return table.Apply(ctx, rules.Delta(was, now))
 		}); err != nil {
-			return err
+			return nil, err
 		}
 		was = now
-		if err := measure(fmt.Sprintf("through its Service among %d", n), netip.AddrPortFrom(askedService, 80).String()); err != nil {
-			return err
+		if err := measure(fmt.Sprintf("one of %d Services", n), netip.AddrPortFrom(askedService, 80).String()); err != nil {
+			return nil, err
 		}
 	}
 	forgot, err := b.forget(node, client)
-	if err != nil {
-		return err
-	}
-	b.page.add(section{
-		Title: "Connections through Services",
-		How: fmt.Sprintf("%d TCP connections one after the other between two Pods of a node (network namespaces on a bridge), each with one answer of one byte; connect, answer and close count. "+
-			"Forgetting %d UDP conversations with an endpoint that went takes %s.", b.times(5000), conversations, forgot.Round(time.Millisecond)),
-		Head:   []string{"TCP connections", "each second", "p50, µs", "p99, µs"},
-		Rows:   rows,
-		Budget: "through a Service among 10,000 within 20 % of straight",
-	})
-	return nil
+	name := fmt.Sprintf("delete %d conntrack entries", conversations)
+	return append(figures, result.Value(name, "ms", result.Milliseconds(forgot))), err
 }
-
-func us(d time.Duration) string { return fmt.Sprintf("%d", d.Microseconds()) }
 
 // bridged is a node with a bridge and two Pods on it.
 func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
@@ -172,8 +164,8 @@ func answerConnections(in ns.NetNS, port uint16) (stop func(), err error) {
 	return func() { l.Close() }, nil
 }
 
-// connect1 connects many times.
-func connect1(from ns.NetNS, at string, many int) (took []time.Duration, rate float64, err error) {
+// connectTimes connects many times.
+func connectTimes(from ns.NetNS, at string, many int) (took []time.Duration, rate float64, err error) {
 	err = from.Do(func(ns.NetNS) error {
 		began := time.Now()
 		for range many {

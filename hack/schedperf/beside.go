@@ -21,6 +21,7 @@ import (
 // rival is another scheduler's program that is measured beside ours.
 type rival struct {
 	program string
+	name    string // for the results
 	rounds  int
 	logs    string // directory; empty: nobody wants them
 }
@@ -42,13 +43,13 @@ type contender struct {
 // contenders are ours and the other one, as programs for this API server, with their configurations written.
 func (o options) contenders(i *instance.Instance) ([]contender, error) {
 	kubeconfig := filepath.Join(i.Dir, "server", "scheduler.kubeconfig")
-	ours, theirs := cmp.Or(o.config, filepath.Join(i.Dir, "ours.yaml")), filepath.Join(i.Dir, "theirs.yaml")
+	own, theirs := cmp.Or(o.config, filepath.Join(i.Dir, "ours.yaml")), filepath.Join(i.Dir, "theirs.yaml")
 	err := os.WriteFile(theirs, fmt.Appendf(nil, rivalConfig, kubeconfig), 0o600)
 	if o.config == "" {
-		err = errors.Join(err, os.WriteFile(ours, []byte(everyNode), 0o600))
+		err = errors.Join(err, os.WriteFile(own, []byte(everyNode), 0o600))
 	}
 	return []contender{
-		{"gantry", i.Binary(), []string{"scheduler", "--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port", "0", "--config", ours}},
+		{ours, i.Binary(), []string{"scheduler", "--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port", "0", "--config", own}},
 		{filepath.Base(o.beside.program), o.beside.program, []string{"--leader-elect=false", "--secure-port", "0", "--config", theirs}},
 	}, err
 }

@@ -6,20 +6,24 @@
 //	schedperf api -other kube-scheduler        the same, and another scheduler's program in turns with ours on the same `gantry server`: both, and the ratio
 //	schedperf api -kubeconfig F -scheduler-name other -pid N   another scheduler on an API server that runs already
 //
-// Each prints a table and, with -o, keeps the figures as JSON.
+// Each prints a table and, with -o, writes the figures to a file as hack/bench/result keeps them. `make schedperf` writes
+// docs/performance/schedperf-*.json, of which hack/bench renders the page.
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
 // options are the flags of all verbs.
@@ -67,6 +71,7 @@ func main() {
 	f.StringVar(&o.scheduler, "scheduler-name", "default-scheduler", "api: spec.schedulerName of the Pods")
 	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
 	f.StringVar(&o.beside.program, "other", "", "api: another scheduler's program, measured in turns with `gantry scheduler` on the same `gantry server`; it must take --config as kube-scheduler does")
+	f.StringVar(&o.beside.name, "other-name", "", "api: its name and version, for the results (default: the program's)")
 	f.IntVar(&o.beside.rounds, "rounds", 2, "api: turns of each scheduler, with -other")
 	f.StringVar(&o.beside.logs, "logs", "", "api: directory for what the schedulers print, with -other")
 	f.IntVar(&o.creators, "creators", 16, "api: concurrent clients that create Pods")
@@ -87,10 +92,11 @@ func main() {
 		fmt.Fprintf(os.Stderr, "schedperf: %q is not one of memory, openb, api\n", verb)
 		os.Exit(2)
 	}
+	kept := result.Here(o.part(verb))
 	rows, err := run(ctx, o)
 	fmt.Print(table(rows))
 	if o.out != "" && len(rows) > 0 { // what was measured before a failure stands
-		err = errors.Join(err, keep(rows, o.out))
+		err = errors.Join(err, o.keep(kept, rows))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "schedperf:", err)
@@ -98,12 +104,34 @@ func main() {
 	}
 }
 
-func keep(rows []row, file string) error {
-	raw, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		return err
+// keep writes the rows to the file that -o names.
+func (o options) keep(run result.Run, rows []row) error {
+	latency := "create → bound"
+	if o.inMemory(run.Part) {
+		latency = "decision"
 	}
-	return os.WriteFile(file, append(raw, '\n'), 0o644)
+	run.Part = "schedperf-" + run.Part
+	if o.beside.program != "" {
+		run.Beside = cmp.Or(o.beside.name, filepath.Base(o.beside.program))
+	}
+	run.Figures = figures(rows, latency)
+	return run.Write(o.out)
+}
+
+// part is how a verb's results are named.
+func (o options) part(verb string) string {
+	switch {
+	case verb == "api" && o.beside.program != "":
+		return "beside"
+	case verb == "openb" && !o.inMemory(verb):
+		return "openb-api"
+	}
+	return verb
+}
+
+// inMemory says whether a part asks no API server.
+func (o options) inMemory(part string) bool {
+	return part == "memory" || part == "openb" && o.gantry == "" && o.kubeconfig == ""
 }
 
 // chosen are the shapes and sizes asked for.
