@@ -31,10 +31,11 @@ type server struct {
 	instance *instance.Instance
 }
 
-// api measures how many Pods servers take from 1, 8 and 32 clients, through HTTPS on loopback by client-go (protobuf, no
-// throttle): `gantry up`, `gantry server` alone, and the server that the flags name. They have turns of a second, so that
-// what else the machine does meets all of them. The Pods carry a scheduling gate, so that nothing but the API server works
-// on them. Gantry's etcd is embedded and syncs to disk. The clients share the machine with the servers; "per core-second"
+// api measures how many Pods servers take from 1, 8 and 32 clients, through HTTPS on loopback by
+// client-go (protobuf, no throttle): `gantry up`, `gantry server` alone, and the server that the
+// flags name. They have turns of a second, so that what else the machine does meets all of them.
+// The Pods carry a scheduling gate, so that nothing but the API server works on them. Gantry's etcd
+// is embedded and syncs to disk. The clients share the machine with the servers; "per core-second"
 // counts the CPU time of the server's processes alone, etcd and watchers included.
 func (b *bench) api(ctx context.Context) ([]result.Figure, error) {
 	servers, end, err := b.servers(ctx)
@@ -55,8 +56,8 @@ func (b *bench) api(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// servers starts `gantry up` and `gantry server`, and adds the server that the flags name. The function it returns ends
-// what was started.
+// servers starts `gantry up` and `gantry server`, and adds the server that the flags name. The
+// function it returns ends what was started.
 func (b *bench) servers(ctx context.Context) (all []*server, end func(), err error) {
 	var started []*instance.Instance
 	end = func() {
@@ -128,7 +129,8 @@ func (c created) figures(name string) []result.Figure {
 	}
 }
 
-// inTurns loads the servers one after the other, again and again, and returns what each took in all.
+// inTurns loads the servers one after the other, again and again, and returns what each took in
+// all.
 func (b *bench) inTurns(ctx context.Context, servers []*server, clients, rounds int) ([]created, error) {
 	all := make([]created, len(servers))
 	for _, t := range servers {
@@ -163,7 +165,8 @@ func (s *server) cpu() (sum time.Duration) {
 	return sum
 }
 
-// prepare makes the namespace of a first Pod and, as a server alone has no controllers, its service account.
+// prepare makes the namespace of a first Pod and, as a server alone has no controllers, its service
+// account.
 func (s *server) prepare(ctx context.Context, first *v1.Pod) error {
 	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}
 	if _, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {

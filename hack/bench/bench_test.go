@@ -32,7 +32,8 @@ func TestCountsOfCalls(t *testing.T) {
 	}
 }
 
-// Stages end where the next begin; calls and the store's writes that hold something up are told apart from the rest.
+// Stages end where the next begin; calls and the store's writes that hold something up are told
+// apart from the rest.
 func TestStages(t *testing.T) {
 	begun := time.Now()
 	at := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Millisecond) }
@@ -55,7 +56,8 @@ func TestStages(t *testing.T) {
 	}
 	want := [][3]int{{0, 5, 3}, {0, 4, 2}, {2, 4, 0}, {190, 10, 0}, {0, 8, 4}}
 	for i, p := range parts {
-		if got := [3]int{int(p.calls.Milliseconds()), int(p.own.Milliseconds()), int(p.store.Milliseconds())}; got != want[i] {
+		got := [3]int{int(p.calls.Milliseconds()), int(p.own.Milliseconds()), int(p.store.Milliseconds())}
+		if got != want[i] {
 			t.Errorf("%s: calls, own, store: got %v ms, want %v", p.name, got, want[i])
 		}
 	}
@@ -85,11 +87,12 @@ func TestPodEventsSurviveTheEndOfAWatch(t *testing.T) {
 	}
 }
 
-// The figures that documents state of a healthy cluster are read from the journal. Their bounds are rows of the page.
+// The figures that documents state of a healthy cluster are read from the journal. Their bounds are
+// rows of the page.
 //
 // row: API-18
 // row: OPS-08
-func TestScheduledOf(t *testing.T) {
+func TestDocumentedLatencies(t *testing.T) {
 	asked := time.Now()
 	at := func(n int) time.Time { return asked.Add(time.Duration(n) * time.Millisecond) }
 	e := func(n int, f journal.Fact) journal.Entry {

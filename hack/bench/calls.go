@@ -25,7 +25,8 @@ func (c *cluster) counts(ctx context.Context) (counts, error) {
 	if len(nodes.Items) != 1 {
 		return nil, fmt.Errorf("%d nodes, want one", len(nodes.Items))
 	}
-	raw, err := c.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", nodes.Items[0].Name, "proxy/metrics").DoRaw(ctx)
+	get := c.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", nodes.Items[0].Name, "proxy/metrics")
+	raw, err := get.DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the kubelet: %w", err)
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// dns measures the cluster's DNS: A records of 1,000 Services are asked for by UDP from 1 and from 32 clients, each over one
-// socket and one question at a time; the clients share the machine with Gantry.
+// dns measures the cluster's DNS: A records of 1,000 Services are asked for by UDP from 1 and from
+// 32 clients, each over one socket and one question at a time; the clients share the machine with
+// Gantry.
 func (b *bench) dns(ctx context.Context) ([]result.Figure, error) {
 	i, c, err := b.running(ctx)
 	if i != nil {
@@ -29,7 +30,10 @@ func (b *bench) dns(ctx context.Context) ([]result.Figure, error) {
 	}
 	services := b.times(1000)
 	for k := range services {
-		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}}}
+		s := &v1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)},
+			Spec:       v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}},
+		}
 		if _, err := c.client.CoreV1().Services("default").Create(ctx, s, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
@@ -52,7 +56,8 @@ func (b *bench) dns(ctx context.Context) ([]result.Figure, error) {
 
 // dnsServer is where the DNS server listens by its own word: the slice of kube-dns.
 func (c *cluster) dnsServer(ctx context.Context) (string, error) {
-	list, err := c.client.DiscoveryV1().EndpointSlices("kube-system").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kube-dns"})
+	ofDNS := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kube-dns"}
+	list, err := c.client.DiscoveryV1().EndpointSlices("kube-system").List(ctx, ofDNS)
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +100,8 @@ func askFrom(at string, first, services, n int) ([]time.Duration, error) {
 			return nil, err
 		}
 		if len(r.Answer) != 1 {
-			return nil, fmt.Errorf("%s: %d answers (%s), want one", q.Question[0].Name, len(r.Answer), dns.RcodeToString[r.Rcode])
+			code := dns.RcodeToString[r.Rcode]
+			return nil, fmt.Errorf("%s: %d answers (%s), want one", q.Question[0].Name, len(r.Answer), code)
 		}
 		took = append(took, time.Since(began))
 	}

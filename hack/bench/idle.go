@@ -19,8 +19,9 @@ type usage struct {
 	cpu       time.Duration
 }
 
-// idle measures the processes of an instance without Pods, a minute after its last Pod was gone: VmRSS and RssAnon of
-// /proc/PID/status, and the CPU time of the next 30 s. containerd is a process of its own and outlives Gantry.
+// idle measures the processes of an instance without Pods, a minute after its last Pod was gone:
+// VmRSS and RssAnon of /proc/PID/status, and the CPU time of the next 30 s. containerd is a process
+// of its own and outlives Gantry.
 func (b *bench) idle(ctx context.Context) ([]result.Figure, error) {
 	i, c, err := b.running(ctx)
 	if i != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// scheduled is what one Pod's journal says of its way through the scheduler: from the client's call to its place in the
-// queue, the decision, and from the queue to the acknowledged binding.
+// scheduled is what one Pod's journal says of its way through the scheduler: from the client's call
+// to its place in the queue, the decision, and from the queue to the acknowledged binding.
 type scheduled struct{ queued, decided, bound time.Duration }
 
 func scheduledOf(l trace.Life, asked time.Time) (scheduled, error) {
@@ -32,10 +32,11 @@ func scheduledOf(l trace.Life, asked time.Time) (scheduled, error) {
 	return scheduled{queued.At.Sub(asked), time.Duration(ruled.Fact.(journal.Ruled).Took), bound.At.Sub(queued.At)}, nil
 }
 
-// latencies measures four figures that Kubernetes' documents state of a healthy cluster; the page has their bounds. Pods are
-// made one by one on one node; the journal has when each stood in the scheduler's queue, how long the decision took and
-// when the binding was acknowledged. For the last figure a client closes a Pod's readiness gate and waits until the
-// Service's EndpointSlice says that the endpoint is not ready, kubelet and controller in between.
+// latencies measures four figures that Kubernetes' documents state of a healthy cluster; the page
+// has their bounds. Pods are made one by one on one node; the journal has when each stood in the
+// scheduler's queue, how long the decision took and when the binding was acknowledged. For the last
+// figure a client closes a Pod's readiness gate and waits until the Service's EndpointSlice says
+// that the endpoint is not ready, kubelet and controller in between.
 func (b *bench) latencies(ctx context.Context) ([]result.Figure, error) {
 	n, err := b.newNode(ctx, nil)
 	if err != nil {
@@ -82,8 +83,8 @@ func (n *nodeBench) schedule(ctx context.Context, name string) (scheduled, error
 
 const gate = "bench.gantry.dev/open"
 
-// departures closes and opens the readiness gate of a Pod behind a Service and returns how long each closing took to
-// reach the EndpointSlice.
+// departures closes and opens the readiness gate of a Pod behind a Service and returns how long
+// each closing took to reach the EndpointSlice.
 func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, error) {
 	p := sleeper("gated")
 	p.Labels = map[string]string{"app": "gated"}
@@ -103,7 +104,8 @@ func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(many)*10*time.Second)
 	defer cancel()
-	slices, err := n.client.DiscoveryV1().EndpointSlices("default").Watch(ctx, metav1.ListOptions{LabelSelector: discovery.LabelServiceName + "=" + svc.Name})
+	ofService := metav1.ListOptions{LabelSelector: discovery.LabelServiceName + "=" + svc.Name}
+	slices, err := n.client.DiscoveryV1().EndpointSlices("default").Watch(ctx, ofService)
 	if err != nil {
 		return nil, err
 	}
@@ -131,11 +133,13 @@ func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, 
 
 // setGate opens or closes a Pod's readiness gate.
 func (n *nodeBench) setGate(ctx context.Context, pod string, to v1.ConditionStatus) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": gate, "status": to}}}})
+	condition := map[string]any{"type": gate, "status": to}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
 	if err != nil {
 		return err
 	}
-	_, err = n.client.CoreV1().Pods("default").Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	pods := n.client.CoreV1().Pods("default")
+	_, err = pods.Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -148,7 +152,10 @@ func until(ctx context.Context, slices watch.Interface, ready bool) (time.Time, 
 				return time.Time{}, fmt.Errorf("the watch of slices was ended")
 			}
 			s, ok := e.Object.(*discovery.EndpointSlice)
-			if ok && len(s.Endpoints) == 1 && s.Endpoints[0].Conditions.Ready != nil && *s.Endpoints[0].Conditions.Ready == ready {
+			if !ok || len(s.Endpoints) != 1 {
+				continue
+			}
+			if is := s.Endpoints[0].Conditions.Ready; is != nil && *is == ready {
 				return time.Now(), nil
 			}
 		case <-ctx.Done():

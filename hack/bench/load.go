@@ -46,14 +46,15 @@ type pace struct {
 	together bool          // the clients write at the same moments, not one after the other
 }
 
-// load measures writes before watchers, by `gantry up` and the server that the flags name: 8 and 32 clients that create
-// and then patch 10,000 Pods, and 8 that write 2,000 at 200 a second, one after the other or at the same moments. All go
-// through HTTPS on loopback, while 100 watchers follow all Pods, ten to a connection (see watchers). Clients and watchers
-// share the machine with the server.
+// load measures writes before watchers, by `gantry up` and the server that the flags name: 8 and 32
+// clients that create and then patch 10,000 Pods, and 8 that write 2,000 at 200 a second, one after
+// the other or at the same moments. All go through HTTPS on loopback, while 100 watchers follow all
+// Pods, ten to a connection (see watchers). Clients and watchers share the machine with the server.
 //
-// "watch" is the time from the sending of a write to the event's arrival at a watcher, over all watchers; "after the
-// answer" the part of it that comes after the writer had its answer. "CPU per write" counts the server's processes alone,
-// the delivery to the watchers included. A watcher that is cut off because it is too slow goes on from its last event.
+// "watch" is the time from the sending of a write to the event's arrival at a watcher, over all
+// watchers; "after the answer" the part of it that comes after the writer had its answer. "CPU per
+// write" counts the server's processes alone, the delivery to the watchers included. A watcher that
+// is cut off because it is too slow goes on from its last event.
 func (b *bench) load(ctx context.Context) ([]result.Figure, error) {
 	const paced = 40 * time.Millisecond // 8 clients: 200 writes a second
 	var figures []result.Figure
@@ -139,7 +140,8 @@ func (s *server) loaded(ctx context.Context, p pace) ([]result.Figure, error) {
 		result.Value(name+"/watchers cut off", "watchers", float64(seen.cut.Load()))), nil
 }
 
-// latenciesOf are the figures of the writes' answers, by the time each was sent at, and of the events that watchers got.
+// latenciesOf are the figures of the writes' answers, by the time each was sent at, and of the
+// events that watchers got.
 func latenciesOf(name string, answers map[int64]time.Duration, events []arrived) []result.Figure {
 	var watch, after []time.Duration
 	for _, e := range events {
@@ -165,7 +167,8 @@ func (w *writers) pod(name string) *v1.Pod {
 	return p
 }
 
-// write creates all Pods, then patches them; it returns how long each call took, by the time it was sent at.
+// write creates all Pods, then patches them; it returns how long each call took, by the time it was
+// sent at.
 func (w *writers) write(ctx context.Context) (map[int64]time.Duration, error) {
 	pods := w.client.CoreV1().Pods(w.namespace)
 	create := func(n, now int64) error {
@@ -237,7 +240,8 @@ func (w *writers) watch(ctx context.Context) (*watchers, error) {
 	return a, w.verify(ctx, a, now.ResourceVersion)
 }
 
-// verify lets one more watcher follow as client-go does, and fails the watchers unless each Pod is added once and then modified once.
+// verify lets one more watcher follow as client-go does, and fails the watchers unless each Pod is
+// added once and then modified once.
 func (w *writers) verify(ctx context.Context, a *watchers, from string) error {
 	open := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		return w.client.CoreV1().Pods(w.namespace).Watch(ctx, o)

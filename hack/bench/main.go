@@ -1,13 +1,15 @@
-// Command bench measures Gantry on this machine: starting, resting, starting Pods, a node that fills, taking writes,
-// names, Services.
+// Command bench measures Gantry on this machine: starting, resting, starting Pods, a node that
+// fills, taking writes, names, Services.
 //
-//	bench                    measure everything; each part writes docs/performance/PART.json, then the page is rendered
-//	bench -only start,dns    these parts alone; the page shows the files of the others as they are
-//	bench -short             fewer repetitions and shorter rests; files go to build/performance, and no page is rendered
-//	bench -render            render docs/performance/README.md from the files there
+//	bench                    measure all parts; each writes docs/performance/PART.json
+//	bench -only start,dns    these parts alone; the files of the others stay as they are
+//	bench -short             fewer repetitions, shorter rests; files go to build/performance
+//	bench -render            measure nothing
 //
-// It runs instances of its own in new directories, on loopback and free ports, and removes them; it needs root and some
-// twenty minutes. The figures of the scheduler come from hack/schedperf.
+// Then it renders docs/performance/README.md from the files there, but with -short.
+//
+// It runs instances of its own in new directories, on loopback and free ports, and removes them; it
+// needs root and some twenty minutes. The figures of the scheduler come from hack/schedperf.
 package main
 
 import (
@@ -68,12 +70,12 @@ func main() {
 	flag.StringVar(&b.only, "only", "", "parts to measure, comma separated: "+strings.Join(names(b.parts()), ", ")+
 		"; network is all of its parts")
 	flag.StringVar(&b.profiles, "profile", "", "directory for CPU profiles of the parts api and load")
-	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, measured in turns with Gantry by the parts api and load")
+	flag.StringVar(&b.other.kubeconfig, "kubeconfig", "", "of another API server, for the parts api and load")
 	flag.StringVar(&b.other.name, "name", "another API server", "its name and version, for the results")
 	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their CPU time counts")
-	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, where others run on the machine: it chooses bridge and Pod addresses")
+	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, for bridge and Pod addresses of their own")
 	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest")
-	flag.BoolVar(&render, "render", false, "measure nothing: render the page "+resultsDir+"/README.md from the results there")
+	flag.BoolVar(&render, "render", false, "measure nothing, render "+resultsDir+"/README.md")
 	flag.StringVar(&b.out, "o", "", "directory for the results (default: "+resultsDir+", with -short build/performance)")
 	flag.Parse()
 	b.out = cmp.Or(b.out, map[bool]string{false: resultsDir, true: "build/performance"}[b.short])

@@ -20,9 +20,9 @@ const standard = `{"cniVersion":"1.0.0","name":"bench","plugins":[
    "ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.141.0.0/16"}]],"routes":[{"dst":"0.0.0.0/0"}]}},
   {"type":"portmap","backend":"nftables","snat":true,"capabilities":{"portMappings":true}}]}`
 
-// attachments measures CNI's ADD and DEL by libcni, as containerd calls them, for 100 sandboxes one after the other, each in
-// a new network namespace, the plugins' programs included; beside gantry-cni the reference plugins bridge, host-local and
-// portmap, where they lie beside it.
+// attachments measures CNI's ADD and DEL by libcni, as containerd calls them, for 100 sandboxes one
+// after the other, each in a new network namespace, the plugins' programs included; beside
+// gantry-cni the reference plugins bridge, host-local and portmap, where they lie beside it.
 func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
 	s, err := newSpaces()
 	if err != nil {
@@ -58,7 +58,8 @@ func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
 		}
 	}
 	if missing == "" {
-		nets = append(nets, struct{ name, conf string }{"reference plugins", fmt.Sprintf(standard, filepath.Join(s.dir, "ipam"))})
+		conf := fmt.Sprintf(standard, filepath.Join(s.dir, "ipam"))
+		nets = append(nets, struct{ name, conf string }{"reference plugins", conf})
 	} else {
 		fmt.Fprintf(os.Stderr, "bench: %s is not in %s: the reference plugins are left out\n", missing, bin)
 	}

@@ -26,11 +26,13 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// changes measures `gantry proxy` as a process of its own beside `gantry server`, with 10, 1,000 and 10,000 Services of five
-// endpoints each. A "change" takes or gives one Service an endpoint, one after the other, 60 ms apart (the proxy lets 50 ms
-// pass between two syncs): from the client's call that writes the EndpointSlice to the kernel's notice of the new rules, so
-// the API server's share is in it. "first sync" is a start without tables, "restart" one that finds them as they should be:
-// from exec to the health server's first yes, with the CPU time of the proxy and of the nft programs it runs.
+// changes measures `gantry proxy` as a process of its own beside `gantry server`, with 10, 1,000
+// and 10,000 Services of five endpoints each. A "change" takes or gives one Service an endpoint,
+// one after the other, 60 ms apart (the proxy lets 50 ms pass between two syncs): from the client's
+// call that writes the EndpointSlice to the kernel's notice of the new rules, so the API server's
+// share is in it. "first sync" is a start without tables, "restart" one that finds them as they
+// should be: from exec to the health server's first yes, with the CPU time of the proxy and of the
+// nft programs it runs.
 func (b *bench) changes(ctx context.Context) ([]result.Figure, error) {
 	p := &proxied{bench: b, sizes: []int{10, 1000, 10_000}}
 	defer p.stop()
@@ -62,7 +64,8 @@ type proxied struct {
 	made   int          // Services
 }
 
-// begin starts the server. Its Services' addresses are nobody else's on this machine, as the proxy's rules hold for all of it.
+// begin starts the server. Its Services' addresses are nobody else's on this machine, as the
+// proxy's rules hold for all of it.
 func (p *proxied) begin(ctx context.Context) (err error) {
 	if p.dir, err = os.MkdirTemp("", "gantry-bench-proxy-"); err != nil {
 		return err
@@ -102,7 +105,8 @@ func (p *proxied) run(verb string, args ...string) (*exec.Cmd, error) {
 	return c, c.Start()
 }
 
-// startProxy starts the proxy; the figures are how long it took until its rules were in force, and the CPU time.
+// startProxy starts the proxy; the figures are how long it took until its rules were in force, and
+// the CPU time.
 func (p *proxied) startProxy(ctx context.Context, name string) (figures []result.Figure, err error) {
 	began := time.Now()
 	p.proxy, err = p.run("proxy", "--kubeconfig", filepath.Join(p.dir, "server/kubeconfig"), "--data-dir", p.dir,
@@ -219,7 +223,10 @@ func (p *proxied) grow(ctx context.Context, n int) error {
 }
 
 func (p *proxied) service(ctx context.Context, k int) error {
-	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}}}
+	s := &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d", k)},
+		Spec:       v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}},
+	}
 	if _, err := p.client.client.CoreV1().Services("default").Create(ctx, s, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -229,17 +236,26 @@ func (p *proxied) service(ctx context.Context, k int) error {
 
 // sliceOf is a Service's slice with so many endpoints.
 func sliceOf(k, ends int) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s%d-1", k), Labels: map[string]string{discoveryv1.LabelServiceName: fmt.Sprintf("s%d", k)}},
-		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))}}}
+	service := fmt.Sprintf("s%d", k)
+	labels := map[string]string{discoveryv1.LabelServiceName: service}
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service + "-1", Labels: labels},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(v1.ProtocolTCP), Port: new(int32(8080))}},
+	}
 	for e := range ends {
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 100+e, k>>8, k&255)}, NodeName: new(fmt.Sprintf("node-%d", e)),
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("10.%d.%d.%d", 100+e, k>>8, k&255)},
+			NodeName:   new(fmt.Sprintf("node-%d", e)),
 			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
-			TargetRef:  &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: fmt.Sprintf("s%d-%d", k, e)}})
+			TargetRef:  &v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: fmt.Sprintf("s%d-%d", k, e)},
+		})
 	}
 	return s
 }
 
-// change takes and gives endpoints and waits for each change's rules; it returns how long each took, and the processor time of one.
+// change takes and gives endpoints and waits for each change's rules; it returns how long each
+// took, and the processor time of one.
 func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration, cpu time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -260,7 +276,8 @@ func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration
 			s = sliceOf(k, 4-slices.Index(p.sizes, n)) // none that it has from an earlier size
 		}
 		began := time.Now()
-		if _, err := p.client.client.DiscoveryV1().EndpointSlices("default").Update(ctx, s, metav1.UpdateOptions{}); err != nil {
+		_, err := p.client.client.DiscoveryV1().EndpointSlices("default").Update(ctx, s, metav1.UpdateOptions{})
+		if err != nil {
 			return nil, 0, err
 		}
 		at, late := time.Time{}, time.After(30*time.Second)

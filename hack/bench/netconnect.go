@@ -25,15 +25,16 @@ var (
 
 const (
 	conversations = 10_000
-	// directPort is not the Service's: the kernel remembers closed connections for two minutes, and one through the
-	// Service from a port that was used directly to the same port of the Pod would have to be given another.
+	// directPort is not the Service's: the kernel remembers closed connections for two minutes, and
+	// one through the Service from a port that was used directly to the same port of the Pod would
+	// have to be given another.
 	directPort = 8081
 )
 
-// connections measures 5,000 TCP connections one after the other between two Pods of a node (network namespaces on a
-// bridge), each with one answer of one byte; connect, answer and close count. The Pod is asked directly, and through its
-// Service among others. Last, how long it takes to delete the conntrack entries of 10,000 UDP conversations with an
-// endpoint that went.
+// connections measures 5,000 TCP connections one after the other between two Pods of a node
+// (network namespaces on a bridge), each with one answer of one byte; connect, answer and close
+// count. The Pod is asked directly, and through its Service among others. Last, how long it takes
+// to delete the conntrack entries of 10,000 UDP conversations with an endpoint that went.
 func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	s, err := newSpaces()
 	if err != nil {
@@ -61,7 +62,9 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 		return nil, err
 	}
 	var table *kernel.Table
-	settings := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"}}
+	settings := rules.Settings{
+		Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"},
+	}
 	if err := node.Do(func(ns.NetNS) (err error) {
 		table, err = kernel.Open(new(wire.Line), rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
 		return err
@@ -95,17 +98,22 @@ func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
 	if node, err = s.add(); err != nil {
 		return nil, nil, nil, err
 	}
-	err = sh(node, `ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
-		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0; ip route add default dev br0`)
+	err = sh(node, `ip link add br0 address 0a:58:0a:c7:00:01 type bridge
+		ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0
+		ip route add default dev br0`)
 	pod := func(n int) (ns.NetNS, error) {
 		p, err := s.add()
 		if err != nil {
 			return nil, err
 		}
-		if err := sh(node, fmt.Sprintf("ip link add v%d type veth peer name eth0 netns %s; ip link set v%d master br0 up; ip link set v%d type bridge_slave hairpin on", n, p.Path(), n, n)); err != nil {
+		link := fmt.Sprintf(`ip link add v%[1]d type veth peer name eth0 netns %[2]s
+			ip link set v%[1]d master br0 up; ip link set v%[1]d type bridge_slave hairpin on`, n, p.Path())
+		if err := sh(node, link); err != nil {
 			return nil, err
 		}
-		return p, sh(p, fmt.Sprintf("ip link set eth0 up; ip addr add 10.199.0.%d/32 dev eth0; ip route add 10.199.0.1 dev eth0 scope link; ip route add default via 10.199.0.1", n))
+		return p, sh(p, fmt.Sprintf(`ip link set eth0 up; ip addr add 10.199.0.%d/32 dev eth0
+			ip route add 10.199.0.1 dev eth0 scope link; ip route add default via 10.199.0.1`, n))
 	}
 	if err == nil {
 		server, err = pod(2)
@@ -121,7 +129,10 @@ func servicesOf(n int, s rules.Settings) rules.State {
 	all := rules.NewState()
 	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
 		for _, protocol := range []string{"tcp", "udp"} {
-			p := rules.Port{Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80, At: rules.Addresses{Cluster: at}, Any: true}
+			p := rules.Port{
+				Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80,
+				At: rules.Addresses{Cluster: at}, Any: true,
+			}
 			for _, e := range ends {
 				p.Cluster = append(p.Cluster, rules.Endpoint{AddrPort: e})
 			}

@@ -52,7 +52,8 @@ func (s *spaces) add() (ns.NetNS, error) {
 
 func (s *spaces) remove() {
 	for i, n := range s.all {
-		_ = errors.Join(n.Close(), unix.Unmount(filepath.Join(s.dir, fmt.Sprint(i)), unix.MNT_DETACH)) // the directory's removal says so
+		at := filepath.Join(s.dir, fmt.Sprint(i))
+		_ = errors.Join(n.Close(), unix.Unmount(at, unix.MNT_DETACH)) // the directory's removal says so
 	}
 	if err := os.RemoveAll(s.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -19,15 +19,17 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// node measures one node as it fills. "rest" is what processes take with 0, 50 and 110 Pods of one container that sleeps, 20 s
-// after the last one ran, over a minute; `gantry up` is API server, etcd, scheduler, controllers, proxy and kubelet in one
-// process, "kubelet alone" is `gantry kubelet` beside a `gantry server`, and "fake" runs over a fake runtime in this process.
-// "calls" are what the kubelet counts in kubelet_runtime_operations_total (event streams are not counted), for a start and an
-// end one by one (without those that ask after runtime and images, Pods or not) and for a minute at rest.
+// node measures one node as it fills. "rest" is what processes take with 0, 50 and 110 Pods of one
+// container that sleeps, 20 s after the last one ran, over a minute; `gantry up` is API server,
+// etcd, scheduler, controllers, proxy and kubelet in one process, "kubelet alone" is `gantry
+// kubelet` beside a `gantry server`, and "fake" runs over a fake runtime in this process. "calls"
+// are what the kubelet counts in kubelet_runtime_operations_total (event streams are not counted),
+// for a start and an end one by one (without those that ask after runtime and images, Pods or not)
+// and for a minute at rest.
 //
-// Starts, ends and exits are from the call of a client to the event that its watch brings: created to phase Running, deleted
-// to gone (a process that ends on SIGTERM), and from the moment a process is let exit through a pipe to the status that says
-// so, the runtime's share included.
+// Starts, ends and exits are from the call of a client to the event that its watch brings: created
+// to phase Running, deleted to gone (a process that ends on SIGTERM), and from the moment a process
+// is let exit through a pipe to the status that says so, the runtime's share included.
 func (b *bench) node(ctx context.Context) ([]result.Figure, error) {
 	n, err := b.newNode(ctx, nil)
 	if err != nil {
@@ -200,7 +202,8 @@ func (n *nodeBench) counted(ctx context.Context, many int) error {
 	return err
 }
 
-// note adds to a sum what was called since some counts, and returns the new ones; nothing while nobody counts.
+// note adds to a sum what was called since some counts, and returns the new ones; nothing while
+// nobody counts.
 func (n *nodeBench) note(ctx context.Context, sum, since counts) (counts, error) {
 	if n.start == nil {
 		return nil, nil

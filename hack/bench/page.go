@@ -107,14 +107,16 @@ func (p *page) cells(l line) []string {
 	return []string{l.what, l.budget.String(), measured, l.ratio(v, f.other), p.use(r), shortCommit(r.Commit), day(r.Date)}
 }
 
-// found is what a line shows: the run that has its figure, the value and the one that it is set against.
+// found is what a line shows: the run that has its figure, the value and the one that it is set
+// against.
 type found struct {
 	run             fileRun
 	unit            string
 	measured, other *float64
 }
 
-// find looks for a line's figure, and for the one that it is set against, in the newest run that has both.
+// find looks for a line's figure, and for the one that it is set against, in the newest run that
+// has both.
 func (p *page) find(l line) (found, bool) {
 	for _, run := range p.runs {
 		if run.Part != l.part {

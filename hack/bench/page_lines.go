@@ -41,7 +41,8 @@ func (s stat) of(f result.Figure) *float64 {
 	return f.Value
 }
 
-// budget is what the design wants of a figure, or of a ratio where the unit is ×. The zero budget wants nothing.
+// budget is what the design wants of a figure, or of a ratio where the unit is ×. The zero budget
+// wants nothing.
 type budget struct {
 	least bool
 	limit float64
@@ -55,7 +56,8 @@ func (b budget) String() string {
 	if b.unit == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %s%s", map[bool]string{false: "≤", true: "≥"}[b.least], result.Number(b.limit), shortUnit(b.unit))
+	sign := map[bool]string{false: "≤", true: "≥"}[b.least]
+	return fmt.Sprintf("%s %s%s", sign, result.Number(b.limit), shortUnit(b.unit))
 }
 
 // convert is a value in the budget's unit, where that is another one for the same quantity.
@@ -77,8 +79,8 @@ func (b budget) kept(v float64) bool {
 	return v <= b.limit
 }
 
-// ratio is the cell of a measured value: to the other figure, or else to the budget; bold where the budget is missed. It is
-// empty where there is neither.
+// ratio is the cell of a measured value: to the other figure, or else to the budget; bold where the
+// budget is missed. It is empty where there is neither.
 func (l line) ratio(v float64, other *float64) string {
 	var ratio float64
 	kept := true
@@ -112,6 +114,9 @@ var sections = []section{
 	{"Scheduling decisions in memory, 5,000 nodes, all nodes scored", decisions()},
 }
 
+// kubeletAlone is how figures of the kubelet's process with 110 Pods at rest begin.
+const kubeletAlone = "rest/110 Pods, kubelet alone/gantry kubelet"
+
 var oneNode = []line{
 	{"start: /readyz", "start", "new directory/readyz", middle, atMost(1000, "ms"), ""},
 	{"start: node Ready", "start", "new directory/node Ready", middle, atMost(2000, "ms"), ""},
@@ -121,8 +126,8 @@ var oneNode = []line{
 	{"idle `gantry up`: CPU of a core", "idle", "gantry up/CPU", middle, atMost(1, "% of a core"), ""},
 	{"idle RSS beside upstream's processes", "idle", "gantry up/RSS", middle, atMost(0.25, "×"), "other/RSS"},
 	{"journal: CPU", "journal", "CPU", middle, atMost(2, "% of a core"), ""},
-	{"kubelet, 110 Pods: anonymous", "node", "rest/110 Pods, kubelet alone/gantry kubelet/anonymous", middle, atMost(50, "MB"), ""},
-	{"kubelet, 110 Pods: CPU of a core", "node", "rest/110 Pods, kubelet alone/gantry kubelet/CPU", middle, atMost(1, "% of a core"), ""},
+	{"kubelet, 110 Pods: anonymous", "node", kubeletAlone + "/anonymous", middle, atMost(50, "MB"), ""},
+	{"kubelet, 110 Pods: CPU of a core", "node", kubeletAlone + "/CPU", middle, atMost(1, "% of a core"), ""},
 	{"kubelet, 110 Pods: CRI calls/min", "node", "calls/a minute at rest, 110 Pods, kubelet alone", middle, budget{}, ""},
 	{"Pod create → Running", "pods", "one by one/start, client", middle, atMost(200, "ms"), ""},
 	{"own share as traced, p99", "pods", "one by one/start, own as traced", p99, atMost(10, "ms"), ""},
@@ -170,9 +175,12 @@ var podNetwork = []line{
 	{"same, p99", "network-changes", "10000 Services/change", p99, atMost(50, "ms"), ""},
 	{"first sync of 10,000 Services", "network-changes", "10000 Services/first sync", middle, budget{}, ""},
 	{"proxy, 10,000 Services: RSS", "network-changes", "10000 Services/RSS", middle, atMost(150, "MiB"), ""},
-	{"connection, one of 10,000 Services", "network-connections", "one of 10000 Services/connection", middle, atMost(1.2, "×"), "direct/connection"},
-	{"CNI ADD", "network-attachments", "gantry-cni/no port/ADD", middle, atMost(0.5, "×"), "reference plugins/no port/ADD"},
-	{"CNI ADD with a host port", "network-attachments", "gantry-cni/host port/ADD", middle, atMost(0.5, "×"), "reference plugins/host port/ADD"},
+	{"connection, one of 10,000 Services", "network-connections", "one of 10000 Services/connection", middle,
+		atMost(1.2, "×"), "direct/connection"},
+	{"CNI ADD", "network-attachments", "gantry-cni/no port/ADD", middle,
+		atMost(0.5, "×"), "reference plugins/no port/ADD"},
+	{"CNI ADD with a host port", "network-attachments", "gantry-cni/host port/ADD", middle,
+		atMost(0.5, "×"), "reference plugins/host port/ADD"},
 	{"CNI DEL", "network-attachments", "gantry-cni/no port/DEL", middle, budget{}, "reference plugins/no port/DEL"},
 	{"DNS, 32 clients: queries", "dns", "32 clients/queries", middle, budget{}, ""},
 	{"DNS, 32 clients: p99", "dns", "32 clients/query", p99, budget{}, ""},
@@ -199,12 +207,13 @@ func besides() (out []line) {
 		out = append(out, line{what, "schedperf-beside", "gantry/" + figure, middle, atLeast(10, "×"), "other/" + figure})
 	}
 	figure := "SchedulingBasic, 5000 nodes/create → bound"
-	return append(out, line{"SchedulingBasic: create → bound, p99", "schedperf-beside", "gantry/" + figure, p99, budget{}, "other/" + figure})
+	what := "SchedulingBasic: create → bound, p99"
+	return append(out, line{what, "schedperf-beside", "gantry/" + figure, p99, budget{}, "other/" + figure})
 }
 
 // decisions are those in memory.
 func decisions() (out []line) {
-	const part, in, figure = "schedperf-memory", "gantry/", ", 5000 nodes/decision"
+	const part, traced, in, figure = "schedperf-memory", "schedperf-openb", "gantry/", ", 5000 nodes/decision"
 	for _, name := range []string{
 		"SchedulingBasic", "SchedulingPodAffinity", "TopologySpreading", "SchedulingDaemonset", "SchedulingWithResourceClaim",
 	} {
@@ -213,6 +222,6 @@ func decisions() (out []line) {
 	return append(out,
 		line{"SchedulingBasic, p99", part, in + "SchedulingBasic" + figure, p99, atMost(1, "ms"), ""},
 		line{"PreemptionAsync, victims included", part, in + "PreemptionAsync" + figure, middle, budget{}, ""},
-		line{"trace openb, 1,523 nodes", "schedperf-openb", in + "openb, 1523 nodes/decision", middle, budget{}, ""},
-		line{"trace openb, 100,000 nodes", "schedperf-openb", in + "openb, grown, 100000 nodes/decision", middle, budget{}, ""})
+		line{"trace openb, 1,523 nodes", traced, in + "openb, 1523 nodes/decision", middle, budget{}, ""},
+		line{"trace openb, 100,000 nodes", traced, in + "openb, grown, 100000 nodes/decision", middle, budget{}, ""})
 }

@@ -48,7 +48,8 @@ func TestPageIsRendered(t *testing.T) {
 	}
 }
 
-// Every file says what was measured, where, when and how, and the files that the page's rows name are known parts.
+// Every file says what was measured, where, when and how, and the files that the page's rows name
+// are known parts.
 func TestResultsSayWhereTheyAreFrom(t *testing.T) {
 	runs, err := readRuns(results)
 	if err != nil || len(runs) == 0 {
@@ -83,7 +84,8 @@ func TestResultsSayWhereTheyAreFrom(t *testing.T) {
 // row: OPS-08
 func TestLinesOfThePage(t *testing.T) {
 	run := func(file, date string, figures ...result.Figure) fileRun {
-		return fileRun{result.Run{Part: "api", Commit: "0123456789ab+changes", Machine: "m", Date: date, Figures: figures}, file}
+		r := result.Run{Part: "api", Commit: "0123456789ab+changes", Machine: "m", Date: date, Figures: figures}
+		return fileRun{r, file}
 	}
 	value := result.Value
 	p := page{runs: []fileRun{
@@ -98,7 +100,8 @@ func TestLinesOfThePage(t *testing.T) {
 		{line{"w", "api", "a", middle, atMost(49, "ms"), ""}, "w | ≤ 49 ms | 50 ms | **1.02** | A | 0123456+ | 2026-11-24"},
 		{line{"w", "api", "a", middle, atLeast(2, "×"), "b"}, "w | ≥ 2 × | 40 ms | **0.50** | A | 0123456+ | 2026-11-23"},
 		{line{"w", "api", "a", middle, budget{}, "b"}, "w |  | 40 ms | 0.50 | A | 0123456+ | 2026-11-23"},
-		{line{"w", "api", "memory", middle, atMost(110, "MB"), ""}, "w | ≤ 110 MB | 105 MB | 0.95 | A | 0123456+ | 2026-11-23"},
+		{line{"w", "api", "memory", middle, atMost(110, "MB"), ""},
+			"w | ≤ 110 MB | 105 MB | 0.95 | A | 0123456+ | 2026-11-23"},
 		{line{"w", "api", "a", p99, atMost(50, "ms"), ""}, "w | ≤ 50 ms | not measured |  |  |  | "},
 		{line{"w", "dns", "a", middle, budget{}, ""}, "w |  | not measured |  |  |  | "},
 	} {
@@ -108,7 +111,8 @@ func TestLinesOfThePage(t *testing.T) {
 	}
 }
 
-// A line of the history has a date, both values and evidence that is there, and stands below the older ones.
+// A line of the history has a date, both values and evidence that is there, and stands below the
+// older ones.
 func TestHistoryIsAppended(t *testing.T) {
 	_, lines := readDoc(t, "history.md")
 	form := regexp.MustCompile(`^- (\d{4}-\d\d-\d\d) .+: .+ → .+ \((page@[0-9a-f]{7}|[a-z0-9-]+\.json)\)$`)

@@ -11,13 +11,14 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// pods measures starts and ends of Pods on one node, one by one and 50 at once (busybox sh that sleeps, image present),
-// and splits them into calls to the runtime and Gantry's own share. "client" is from the call that creates to the watch
-// event with phase Running, and from the call that deletes to the event that the Pod is gone. "CRI" is what of it the
-// journal has in calls to the runtime, in the waits for a turn to make one, and in its processes' own end; "own" is the
-// rest: client and HTTPS, admission, storage, scheduling, binding, the kubelet's work, statuses, and what a Pod waits
-// outside of a call. "own as traced" is `gantry trace`'s: from the stored Pod to the kubelet's knowledge that it runs.
-// Stages are described at startStages.
+// pods measures starts and ends of Pods on one node, one by one and 50 at once (busybox sh that
+// sleeps, image present), and splits them into calls to the runtime and Gantry's own share.
+// "client" is from the call that creates to the watch event with phase Running, and from the call
+// that deletes to the event that the Pod is gone. "CRI" is what of it the journal has in calls to
+// the runtime, in the waits for a turn to make one, and in its processes' own end; "own" is the
+// rest: client and HTTPS, admission, storage, scheduling, binding, the kubelet's work, statuses,
+// and what a Pod waits outside of a call. "own as traced" is `gantry trace`'s: from the stored Pod
+// to the kubelet's knowledge that it runs. Stages are described at startStages.
 func (b *bench) pods(ctx context.Context) ([]result.Figure, error) {
 	n, err := b.newNode(ctx, nil)
 	if err != nil {
@@ -93,7 +94,8 @@ func (l *lives) add(ctx context.Context, c *cluster, p lived) error {
 	return err
 }
 
-// shares are what a Pod's journal says of created → running: what was spent in calls, and what was not.
+// shares are what a Pod's journal says of created → running: what was spent in calls, and what was
+// not.
 func shares(l trace.Life) (own, calls time.Duration, err error) {
 	reached := false
 	for _, s := range l.Shares {

@@ -108,7 +108,8 @@ func (c *cluster) watching(ctx context.Context) (*podEvents, error) {
 					l.note(p, e.Type == watch.Deleted, time.Now())
 				}
 			}
-			// The server ends a watch that it finds too slow: what happened meanwhile is seen late. A busy one may take more than one try.
+			// The server ends a watch that it finds too slow: what happened meanwhile is seen late.
+			// A busy one may take more than one try.
 			for w = nil; w == nil; {
 				if err := sleep(ctx, 100*time.Millisecond); err != nil {
 					return
@@ -127,7 +128,7 @@ func (c *cluster) again(ctx context.Context, l *podEvents) watch.Interface {
 	if err != nil {
 		return nil
 	}
-	fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
+	fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and begins again: times of what happened are too long")
 	l.missed(list.Items, time.Now())
 	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
@@ -206,7 +207,8 @@ func (l *podEvents) all(ctx context.Context, names []string, what int) error {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			return fmt.Errorf("%d of %d Pods are not %s, and for two minutes no other was; the first of them is %s. %s", len(left), len(names), eventNames[what], left[0], l.why(ctx, left[0]))
+			return fmt.Errorf("%d of %d Pods are not %s, and for two minutes no other was; the first of them is %s. %s",
+				len(left), len(names), eventNames[what], left[0], l.why(ctx, left[0]))
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -14,8 +14,9 @@ import (
 
 // lifeOf reads what the journal holds of a Pod that had the name; of several, of the last one.
 func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.Life, error) {
-	raw, err := c.client.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/"+pod).
-		SetHeader("Accept", "application/json").DoRaw(ctx)
+	at := "/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/" + pod
+	get := c.client.Discovery().RESTClient().Get().AbsPath(at).SetHeader("Accept", "application/json")
+	raw, err := get.DoRaw(ctx)
 	if err != nil {
 		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
 	}
@@ -30,14 +31,15 @@ func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.Life, error) {
 	return lives[len(lives)-1], nil
 }
 
-// mark is a moment at which a Pod's start or end passes from one part of Gantry to the next, and the name of the stage that ends there.
+// mark is a moment at which a Pod's start or end passes from one part of Gantry to the next, and
+// the name of the stage that ends there.
 type mark struct {
 	stage string
 	at    time.Time
 }
 
-// stage is one stage of one Pod: what of it was spent in calls to the runtime, what not, and what of the latter was
-// waiting for the store.
+// stage is one stage of one Pod: what of it was spent in calls to the runtime, what not, and what
+// of the latter was waiting for the store.
 type stage struct {
 	name              string
 	calls, own, store time.Duration
@@ -79,8 +81,9 @@ func began(e journal.Entry) time.Time {
 	return e.At
 }
 
-// startStages cut a Pod's start, from the client's call to the event that shows it Running. The waits for the store are
-// those of the writes on the way, from the object as it is to be written to etcd's acknowledgement, a sync to disk.
+// startStages cut a Pod's start, from the client's call to the event that shows it Running. The
+// waits for the store are those of the writes on the way, from the object as it is to be written to
+// etcd's acknowledgement, a sync to disk.
 func startStages(l trace.Life, asked, seen time.Time) ([]stage, error) {
 	created, a := first(l, wrote("create", ""))
 	bound, b := first(l, wrote("create", "binding"))
@@ -140,8 +143,8 @@ func sum(parts []stage) stage {
 	return total
 }
 
-// stageFigures are those of each stage of many Pods, and of all stages: the own share of each, and what of that was
-// waiting for the store. Quantiles of stages do not add up to those of all.
+// stageFigures are those of each stage of many Pods, and of all stages: the own share of each, and
+// what of that was waiting for the store. Quantiles of stages do not add up to those of all.
 func stageFigures(name string, pods [][]stage) []result.Figure {
 	if len(pods) == 0 {
 		return nil
@@ -152,7 +155,8 @@ func stageFigures(name string, pods [][]stage) []result.Figure {
 		for _, p := range pods {
 			own, store = append(own, of(p).own), append(store, of(p).store)
 		}
-		figures = append(figures, result.Durations(name+"/"+stageName+"/own", own), result.Durations(name+"/"+stageName+"/store", store))
+		figures = append(figures, result.Durations(name+"/"+stageName+"/own", own),
+			result.Durations(name+"/"+stageName+"/store", store))
 	}
 	for i, p := range pods[0] {
 		add(p.name, func(stages []stage) stage { return stages[i] })

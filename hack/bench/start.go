@@ -13,11 +13,12 @@ import (
 // milestones of one start, from exec.
 type milestones struct{ api, node, pod time.Duration }
 
-// start measures `gantry up`, executed several times, from before exec to three milestones: /readyz answers (asked every
-// 5 ms over HTTPS with the administrator's certificate), the node is Ready, a first Pod runs. The Pod is created as soon
-// as the API takes it; its image lies in the data directory as an archive. Three kinds of start: in a new directory
-// (certificates, etcd's files and the image's import included), in the same one after containerd and Pods were stopped,
-// and one that adopts a containerd and Pods that had run on.
+// start measures `gantry up`, executed several times, from before exec to three milestones: /readyz
+// answers (asked every 5 ms over HTTPS with the administrator's certificate), the node is Ready, a
+// first Pod runs. The Pod is created as soon as the API takes it; its image lies in the data
+// directory as an archive. Three kinds of start: in a new directory (certificates, etcd's files and
+// the image's import included), in the same one after containerd and Pods were stopped, and one
+// that adopts a containerd and Pods that had run on.
 func (b *bench) start(ctx context.Context) ([]result.Figure, error) {
 	var all [3][]milestones
 	for n := range b.times(5) {
@@ -45,7 +46,8 @@ func (b *bench) start(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// threeStarts starts an instance in a new directory, again while its Pods run on, and again after they were stopped.
+// threeStarts starts an instance in a new directory, again while its Pods run on, and again after
+// they were stopped.
 func (b *bench) threeStarts(ctx context.Context, i *instance.Instance, n int) (of [3]milestones, err error) {
 	if of[0], err = b.startOnce(ctx, i, fmt.Sprintf("first-%d", n)); err != nil {
 		return of, err

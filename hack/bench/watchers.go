@@ -22,7 +22,8 @@ import (
 const (
 	// perConnection is how many watchers share a connection, as client-go's of one process do.
 	perConnection = 10
-	// roomEach and roomAll are what a server may send ahead to a watcher and to a connection, as Go's client allows it.
+	// roomEach and roomAll are what a server may send ahead to a watcher and to a connection, as
+	// Go's client allows it.
 	roomEach, roomAll = 4 << 20, 1 << 30
 	// headLength is the length of what comes before an event: its own length.
 	headLength = 4
@@ -30,7 +31,8 @@ const (
 	envelope = 4
 )
 
-// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and how long after.
+// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and
+// how long after.
 type arrived struct {
 	sent  int64
 	after time.Duration
@@ -45,9 +47,10 @@ type watchers struct {
 	verified chan error // by client-go
 }
 
-// watchConn is a connection with its watchers, which stand for clients on other machines and have to cost little on this
-// one: one goroutine reads HTTP/2 frames and takes from each event its revision, which must rise, and when its write was
-// sent; nothing is decoded, and the windows are those of client-go.
+// watchConn is a connection with its watchers, which stand for clients on other machines and have
+// to cost little on this one: one goroutine reads HTTP/2 frames and takes from each event its
+// revision, which must rise, and when its write was sent; nothing is decoded, and the windows are
+// those of client-go.
 type watchConn struct {
 	*watchers
 	conn    *tls.Conn
@@ -72,7 +75,8 @@ type stream struct {
 	used   uint32
 }
 
-// connect opens a connection with watchers that want what comes after a revision, and returns when all are answered.
+// connect opens a connection with watchers that want what comes after a revision, and returns when
+// all are answered.
 func (a *watchers) connect(ctx context.Context, cfg *rest.Config, path string, from uint64) error {
 	at, err := url.Parse(cfg.Host)
 	if err != nil {
@@ -87,14 +91,18 @@ func (a *watchers) connect(ctx context.Context, cfg *rest.Config, path string, f
 	if err != nil {
 		return err
 	}
-	r := &watchConn{watchers: a, conn: conn.(*tls.Conn), request: request{at.Host, path, cfg.BearerToken}, streams: map[uint32]*stream{}, next: 1}
+	r := &watchConn{
+		watchers: a, conn: conn.(*tls.Conn), request: request{at.Host, path, cfg.BearerToken},
+		streams: map[uint32]*stream{}, next: 1,
+	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	r.frames = http2.NewFramer(conn, bufio.NewReaderSize(conn, 64<<10))
 	r.frames.SetReuseFrames()
 	r.answers = hpack.NewDecoder(4096, nil)
 	_, err = conn.Write([]byte(http2.ClientPreface))
-	err = errors.Join(err, r.frames.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: roomEach}),
-		r.frames.WriteWindowUpdate(0, roomAll))
+	noPush := http2.Setting{ID: http2.SettingEnablePush}
+	window := http2.Setting{ID: http2.SettingInitialWindowSize, Val: roomEach}
+	err = errors.Join(err, r.frames.WriteSettings(noPush, window), r.frames.WriteWindowUpdate(0, roomAll))
 	for range perConnection {
 		err = errors.Join(err, r.ask(&stream{from: from}))
 	}
@@ -122,7 +130,8 @@ func (r *watchConn) ask(s *stream) error {
 	headers.SetMaxDynamicTableSize(0)
 	fields := []hpack.HeaderField{
 		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: r.request.authority},
-		{Name: ":path", Value: fmt.Sprintf("%s?watch=1&resourceVersion=%d", r.request.path, s.from)}, {Name: "accept", Value: "application/vnd.kubernetes.protobuf;stream=watch"},
+		{Name: ":path", Value: fmt.Sprintf("%s?watch=1&resourceVersion=%d", r.request.path, s.from)},
+		{Name: "accept", Value: "application/vnd.kubernetes.protobuf;stream=watch"},
 	}
 	if r.request.token != "" {
 		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: "Bearer " + r.request.token})
@@ -133,7 +142,9 @@ func (r *watchConn) ask(s *stream) error {
 	s.begun, s.status, s.used = s.begun[:0], "", 0
 	r.streams[r.next] = s
 	r.next += 2
-	return r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.next - 2, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+	return r.frames.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: r.next - 2, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true,
+	})
 }
 
 // read takes in one frame.
@@ -230,7 +241,8 @@ func (r *watchConn) room(s *stream, f *http2.DataFrame) error {
 	return err
 }
 
-// event notes when an event came. Revisions rise from event to event: none comes twice or out of turn, and collect counts them.
+// event notes when an event came. Revisions rise from event to event: none comes twice or out of
+// turn, and collect counts them.
 func (r *watchConn) event(s *stream, raw []byte, now time.Time) error {
 	revision, ok := revisionOf(raw)
 	if !ok || revision <= s.from {
@@ -312,7 +324,8 @@ func within(message []byte, path ...protowire.Number) ([]byte, bool) {
 
 var sentAtBytes = []byte(sentAt)
 
-// sentTime is when the write of an event was sent: the annotation's value follows its name, after two bytes of protobuf.
+// sentTime is when the write of an event was sent: the annotation's value follows its name, after
+// two bytes of protobuf.
 func sentTime(event []byte) (int64, bool) {
 	const digits = 19
 	i := bytes.Index(event, sentAtBytes)

@@ -20,14 +20,16 @@ func encoded(t *testing.T, p *v1.Pod) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), inner...)}}).Marshal()
+	object := runtime.RawExtension{Raw: append([]byte("k8s\x00"), inner...)}
+	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: object}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return event
 }
 
-// Of an event the cheap watchers read the revision and when its write was sent; what is cut short is not readable, and never a panic.
+// Of an event the cheap watchers read the revision and when its write was sent; what is cut short
+// is not readable, and never a panic.
 func TestWhatWatchersReadOfAnEvent(t *testing.T) {
 	p := gated(1, "p")
 	p.ResourceVersion = "4711"

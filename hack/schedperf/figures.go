@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/gantry-project/gantry/hack/bench/result"
@@ -11,9 +10,9 @@ import (
 // ours is how figures name Gantry's scheduler; any other one is "other".
 const ours = "gantry"
 
-// figures are what is kept of rows, named SCHEDULER/CASE, N nodes/QUANTITY; latency is the quantity of p50 and p99. Turns of a
-// case are one: its rate is that of all Pods in all CPU time, other figures are those of the best turn, as what else the
-// machine does only makes them worse.
+// figures are what is kept of rows, named SCHEDULER/CASE, N nodes/QUANTITY; latency is the quantity
+// of p50 and p99. Turns of a case are one: its rate is that of all Pods in all CPU time, other
+// figures are those of the best turn, as what else the machine does only makes them worse.
 func figures(rows []row, latency string) (all []result.Figure) {
 	var order []string
 	turns := map[string][]row{}
@@ -52,22 +51,13 @@ func figuresOf(name, latency string, turns []row) []result.Figure {
 	if cpu > 0 {
 		best.PerCore = counted / cpu
 	}
-	rate := result.Value(name+"/Pods per core-second", "/s", round(best.PerCore))
+	rate := result.Value(name+"/Pods per core-second", "/s", best.PerCore)
 	rate.Note = strings.Join(append(notes, best.Note), "; ")
 	times := result.Figure{Name: name + "/" + latency, Unit: "ms", Samples: best.Pods}
 	if best.Placed > 0 || best.P50 > 0 {
-		times.Median, times.P99 = new(round(best.P50)), new(round(best.P99))
+		times.Median, times.P99 = new(result.Round(best.P50)), new(result.Round(best.P99))
 	}
 	return []result.Figure{
-		rate, result.Value(name+"/Pods", "/s", round(best.PerSecond)), times, result.Value(name+"/RSS", "MiB", float64(best.RSS)),
+		rate, result.Value(name+"/Pods", "/s", best.PerSecond), times, result.Value(name+"/RSS", "MiB", float64(best.RSS)),
 	}
-}
-
-// round leaves the five digits that count most.
-func round(v float64) float64 {
-	if v == 0 {
-		return 0
-	}
-	unit := math.Pow(10, 4-math.Floor(math.Log10(math.Abs(v))))
-	return math.Round(v*unit) / unit
 }

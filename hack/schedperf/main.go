@@ -1,4 +1,5 @@
-// Command schedperf measures schedulers with the shapes of Kubernetes' scheduler_perf and with the openb trace: in memory, and through an API server.
+// Command schedperf measures schedulers with the shapes of Kubernetes' scheduler_perf and with the
+// openb trace: in memory, and through an API server.
 //
 //	schedperf memory                      decisions of Gantry's judges without any API server
 //	schedperf openb -dir data/openb       the openb trace in memory, and grown to 100,000 nodes; with -gantry or -kubeconfig through an API server
@@ -6,8 +7,8 @@
 //	schedperf api -other kube-scheduler        the same, and another scheduler's program in turns with ours on the same `gantry server`: both, and the ratio
 //	schedperf api -kubeconfig F -scheduler-name other -pid N   another scheduler on an API server that runs already
 //
-// Each prints a table and, with -o, writes the figures to a file as hack/bench/result keeps them. `make schedperf` writes
-// docs/performance/schedperf-*.json, of which hack/bench renders the page.
+// Each prints a table and, with -o, writes the figures to a file as hack/bench/result keeps them.
+// `make schedperf` writes docs/performance/schedperf-*.json, of which hack/bench renders the page.
 package main
 
 import (

@@ -42,7 +42,8 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// versus sets each scheduler's turns of a case side by side, with the ratio of all their Pods per core-second.
+// versus sets each scheduler's turns of a case side by side, with the ratio of all their Pods per
+// core-second.
 func versus(rows []row) string {
 	var b strings.Builder
 	first, other := rows[0].Scheduler, ""
@@ -164,7 +165,8 @@ func rssOf(pid int) int64 {
 	return resident * int64(os.Getpagesize()) >> 20
 }
 
-// cpuOf is the processor time of a process, by its own clock, which the kernel keeps in nanoseconds; 0 when it cannot be read.
+// cpuOf is the processor time of a process, by its own clock, which the kernel keeps in
+// nanoseconds; 0 when it cannot be read.
 func cpuOf(pid int) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // what clock_getcpuclockid(3) makes of a process

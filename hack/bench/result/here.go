@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Here begins a run of a part on this machine, of the source in the working directory: all but the figures is filled
-// in. What cannot be read is said to be unknown.
+// Here begins a run of a part on this machine, of the source in the working directory: all but the
+// figures is filled in. What cannot be read is said to be unknown.
 func Here(part string) Run {
 	return Run{
 		Part: part, Commit: commit(), Machine: machine(), Load: load(),

@@ -1,14 +1,16 @@
-// Package result keeps what a benchmark measured: one JSON file for a run, with one line for a figure.
+// Package result keeps what a benchmark measured: one JSON file for a run, with one line for a
+// figure.
 //
 // hack/bench and hack/schedperf write such files into docs/performance; hack/bench renders the page
-// docs/performance/README.md from them. A file holds its part's last run: a new run replaces it, and
-// docs/performance/history.md has a line for what a change of the code changed.
+// docs/performance/README.md from them. A file holds its part's last run: a new run replaces it,
+// and docs/performance/history.md has a line for what a change of the code changed.
 package result
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +20,7 @@ import (
 
 // Run is one run of a benchmark.
 type Run struct {
-	Part    string `json:"part"`    // what was measured, by its name on the command line; empty: evidence for the history alone
+	Part    string `json:"part"`    // by its name on the command line; empty: evidence of the history
 	Commit  string `json:"commit"`  // of the source that was measured, with "+changes" where it was changed since
 	Machine string `json:"machine"` // cores, processor, memory, kernel
 	Date    string `json:"date"`    // day, or day and time (RFC 3339), when the run began
@@ -26,15 +28,17 @@ type Run struct {
 	Command string `json:"command"`
 	Beside  string `json:"beside,omitempty"` // the program whose figures begin with "other/", measured in the same run
 
-	// Transcribed says that no run wrote the file in this form: its figures were taken over once from a page or from
-	// an older file, and commit and date are those of the commit that recorded them. Source names that page or file.
+	// Transcribed says that no run wrote the file in this form: its figures were taken over once
+	// from a page or from an older file, and commit and date are those of the commit that recorded
+	// them. Source names that page or file.
 	Transcribed bool   `json:"transcribed,omitempty"`
 	Source      string `json:"source,omitempty"`
 
 	Figures []Figure `json:"figures"`
 }
 
-// Figure is one quantity. Of samples it has least, median and 99th percentile; what is measured once has a value.
+// Figure is one quantity. Of samples it has least, median and 99th percentile; what is measured
+// once has a value.
 type Figure struct {
 	Name    string   `json:"name"` // unique in its run; parts of the name are separated by "/"
 	Unit    string   `json:"unit"` // ms, MiB, % of a core, /s, …
@@ -48,7 +52,16 @@ type Figure struct {
 
 // Value is a figure that was measured once, or counted.
 func Value(name, unit string, v float64) Figure {
-	return Figure{Name: name, Unit: unit, Value: &v}
+	return Figure{Name: name, Unit: unit, Value: new(Round(v))}
+}
+
+// Round leaves the five digits that count most.
+func Round(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	unit := math.Pow(10, 4-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*unit) / unit
 }
 
 // Durations is a figure of samples, in milliseconds. Without samples it has no values.
@@ -59,7 +72,7 @@ func Durations(name string, samples []time.Duration) Figure {
 	}
 	sorted := slices.Sorted(slices.Values(samples))
 	at := func(share float64) *float64 {
-		return new(Milliseconds(sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]))
+		return new(Round(Milliseconds(sorted[min(len(sorted)-1, int(share*float64(len(sorted))))])))
 	}
 	f.Min, f.Median, f.P99 = at(0), at(0.5), at(0.99)
 	return f

@@ -28,7 +28,9 @@ func TestRunsAreReadAsTheyWereWritten(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw), line) {
 		t.Errorf("got %s, %v, want a line %s", raw, err, line)
 	}
-	for name, v := range map[string]string{"commit": got.Commit, "machine": got.Machine, "load": got.Load, "command": got.Command} {
+	for name, v := range map[string]string{
+		"commit": got.Commit, "machine": got.Machine, "load": got.Load, "command": got.Command,
+	} {
 		if v == "" {
 			t.Errorf("got no %s, want one", name)
 		}
@@ -46,7 +48,9 @@ func TestFiguresOfNoSamplesHaveNoValues(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.0123: "0.012", 1: "1", 1.25: "1.2", 12.6: "13", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+	for v, want := range map[float64]string{
+		0: "0", 0.0123: "0.012", 1: "1", 1.25: "1.2", 12.6: "13", 999: "999", 1000: "1,000", 1234567: "1,234,567",
+	} {
 		if got := Number(v); got != want {
 			t.Errorf("%v: got %s, want %s", v, got, want)
 		}
