@@ -146,7 +146,7 @@ func (b *bench) run(ctx context.Context) error {
 func (b *bench) runPart(ctx context.Context, p part) error {
 	begin := time.Now()
 	fmt.Fprintf(os.Stderr, "bench: %s …\n", p.name)
-	r := result.Here(strings.ReplaceAll(p.name, "/", "-"))
+	r := result.Here(strings.ReplaceAll(p.name, "/", "-"), b.binary)
 	if b.other.kubeconfig != "" && (p.name == "api" || p.name == "load") {
 		r.Beside = b.other.name
 	}

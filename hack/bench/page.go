@@ -14,10 +14,10 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-//go:embed page.md
+// pageText is the page but for figures: a row of it names a figure.
+//
+//go:embed page.tmpl
 var pageText string
-
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // pageFile is the page's name in the directory of the results.
 const pageFile = "README.md"
@@ -37,14 +37,14 @@ func renderPage(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := page{runs: runs}
-	view := struct {
-		Sections     []renderedSection
-		Files, Notes []string
-	}{Sections: p.sections(sections)}
-	view.Files, view.Notes = p.files(), p.notes()
+	p := &page{runs: runs}
+	words := template.FuncMap{"row": p.row, "list": func(words ...string) []string { return words }}
+	t, err := template.New("page").Funcs(words).Parse(pageText)
+	if err != nil {
+		return "", err
+	}
 	var b bytes.Buffer
-	err = pageTemplate.Execute(&b, view)
+	err = t.Execute(&b, p)
 	return b.String(), err
 }
 
@@ -79,53 +79,39 @@ type page struct {
 	machines []string  // of these
 }
 
-type renderedSection struct {
-	Title string
-	Rows  []string // cells, joined
-}
-
-func (p *page) sections(all []section) (out []renderedSection) {
-	for _, s := range all {
-		r := renderedSection{Title: s.title}
-		for _, l := range s.lines {
-			r.Rows = append(r.Rows, strings.Join(p.cells(l), " | "))
-		}
-		out = append(out, r)
+// row is a line of a table: what, budget, measured, ratio, machine, commit, date.
+func (p *page) row(text string) (string, error) {
+	r, err := parseRow(text)
+	if err != nil {
+		return "", err
 	}
-	return out
-}
-
-// cells are those of a line: what, budget, measured, ratio, machine, commit, date.
-func (p *page) cells(l line) []string {
-	f, ok := p.find(l)
-	if !ok {
-		return []string{l.what, l.budget.String(), "not measured", "", "", "", ""}
+	cells := []string{r.what, r.budget.text, "not measured", "", "", "", ""}
+	if f, ok := p.find(r); ok {
+		v, unit := r.budget.convert(*f.measured, f.unit)
+		unit = strings.TrimSuffix(" "+unit, " of a core")
+		measured := result.Number(v) + strings.Replace(unit, " /s", "/s", 1)
+		cells = append(cells[:2], measured, r.ratio(v, f.other), p.use(f.run), shortCommit(f.run.Commit), day(f.run.Date))
 	}
-	v, unit := l.budget.convert(*f.measured, f.unit)
-	measured := result.Number(v) + shortUnit(unit)
-	r := f.run
-	return []string{l.what, l.budget.String(), measured, l.ratio(v, f.other), p.use(r), shortCommit(r.Commit), day(r.Date)}
+	return "| " + strings.Join(cells, " | ") + " |", nil
 }
 
-// found is what a line shows: the run that has its figure, the value and the one that it is set
-// against.
+// found is what a row shows: the run that has its figure, the value and the one that it is divided by.
 type found struct {
 	run             fileRun
 	unit            string
 	measured, other *float64
 }
 
-// find looks for a line's figure, and for the one that it is set against, in the newest run that
-// has both.
-func (p *page) find(l line) (found, bool) {
+// find looks for a row's figure, and for the one that it is divided by, in the newest run that has both.
+func (p *page) find(r row) (found, bool) {
 	for _, run := range p.runs {
-		if run.Part != l.part {
+		if run.Part != r.part {
 			continue
 		}
-		own, _ := run.Find(l.figure)
-		against, _ := run.Find(l.against)
-		f := found{run, own.Unit, l.stat.of(own), l.stat.of(against)}
-		if f.measured != nil && (l.against == "" || f.other != nil) {
+		own, _ := run.Find(r.figure)
+		other, _ := run.Find(r.other)
+		f := found{run, own.Unit, r.value(own), r.value(other)}
+		if f.measured != nil && (r.other == "" || f.other != nil) {
 			return f, true
 		}
 	}
@@ -144,8 +130,8 @@ func (p *page) use(r fileRun) string {
 	return string(rune('A' + i))
 }
 
-// files are the lines of the files that the page took figures from.
-func (p *page) files() (out []string) {
+// Files are the lines of the files that the page took figures from.
+func (p *page) Files() (out []string) {
 	for _, r := range p.used {
 		commit := shortCommit(r.Commit)
 		if r.Transcribed {
@@ -157,8 +143,8 @@ func (p *page) files() (out []string) {
 	return out
 }
 
-// notes say what the machines are, and which programs were measured beside Gantry.
-func (p *page) notes() (out []string) {
+// Notes say what the machines are, and which programs were measured beside Gantry.
+func (p *page) Notes() (out []string) {
 	for i, m := range p.machines {
 		out = append(out, fmt.Sprintf("Machine %c: %s.", 'A'+i, m))
 	}
@@ -184,16 +170,3 @@ func shortCommit(c string) string {
 }
 
 func day(date string) string { return date[:min(len("2006-01-02"), len(date))] }
-
-// shortUnit is a unit as it follows a number in a narrow column.
-func shortUnit(unit string) string {
-	switch unit {
-	case "% of a core":
-		return " %"
-	case "/s":
-		return "/s"
-	case "":
-		return ""
-	}
-	return " " + unit
-}

@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// Side by side, what counts is all Pods by all processor time of a scheduler's turns, however the turns differ; turns in which Pods were left over say so.
+// Side by side, what counts is all Pods by all processor time of a scheduler's turns, however the
+// turns differ; turns in which Pods were left over say so.
 func TestVersusSumsTurns(t *testing.T) {
 	of := func(who string, turn, placed int, cpu float64) row {
 		return row{Case: "A", Nodes: 500, Pods: 100, Placed: placed, Scheduler: who, Turn: turn, CPU: cpu, PerCore: float64(placed) / cpu, P50: float64(turn), P99: 10}
@@ -27,7 +28,8 @@ func TestVersusSumsTurns(t *testing.T) {
 	}
 }
 
-// In memory, volumes and devices are taken: no node gets more of them than it has, and every Pod for which there are some is placed.
+// In memory, volumes and devices are taken: no node gets more of them than it has, and every Pod
+// for which there are some is placed.
 func TestNeedsAreKeptInMemory(t *testing.T) {
 	for _, x := range []struct {
 		name       string
@@ -51,7 +53,8 @@ func TestNeedsAreKeptInMemory(t *testing.T) {
 	}
 }
 
-// The turns of a case are one set of figures: the rate of all Pods in all CPU time, the best of what the clock says.
+// The turns of a case are one set of figures: the rate of all Pods in all CPU time, the best of
+// what the clock says.
 func TestFiguresSumTurns(t *testing.T) {
 	of := func(who string, turn int, cpu float64) row {
 		return row{

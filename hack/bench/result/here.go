@@ -12,11 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Here begins a run of a part on this machine, of the source in the working directory: all but the
-// figures is filled in. What cannot be read is said to be unknown.
-func Here(part string) Run {
+// Here begins a run of a part on this machine: all but the figures is filled in. What is measured
+// is a program of gantry's, or the source in the working directory where program is empty. What
+// cannot be read is said to be unknown.
+func Here(part, program string) Run {
+	c := commit()
+	if program != "" {
+		c = commitOf(program)
+	}
 	return Run{
-		Part: part, Commit: commit(), Machine: machine(), Load: load(),
+		Part: part, Commit: c, Machine: machine(), Load: load(),
 		Date: time.Now().UTC().Format(time.RFC3339), Command: strings.Join(commandLine(os.Args), " "),
 	}
 }
@@ -27,6 +32,18 @@ func commandLine(args []string) []string {
 	return append([]string{"hack/" + name}, args[1:]...)
 }
 
+// commitOf is the commit that a gantry was built from; `gantry version` prints "gantry COMMIT,
+// Kubernetes VERSION".
+func commitOf(program string) string {
+	out, err := exec.Command(program, "version").Output()
+	fields := strings.Fields(string(out))
+	if err != nil || len(fields) < 2 {
+		return "unknown"
+	}
+	return strings.TrimSuffix(fields[1], ",")
+}
+
+// commit is that of the working directory, with "+changes" where the source was changed since.
 func commit() string {
 	hash, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // What is written is read again, with one line for a figure.
 func TestRunsAreReadAsTheyWereWritten(t *testing.T) {
-	want := Here("start")
+	want := Here("start", "")
 	want.Figures = []Figure{
 		Durations("new directory/readyz", []time.Duration{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond}),
 		Value("gantry up/RSS", "MiB", 207),
