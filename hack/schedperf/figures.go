@@ -39,8 +39,8 @@ func figuresOf(name, latency string, turns []row) []result.Figure {
 	var notes []string
 	for n, r := range turns {
 		counted, cpu = counted+r.PerCore*r.CPU, cpu+r.CPU
-		best.P50, best.P99, best.PerSecond = min(best.P50, r.P50), min(best.P99, r.P99), max(best.PerSecond, r.PerSecond)
-		best.RSS = max(best.RSS, r.RSS)
+		best.Min, best.P50, best.P99 = min(best.Min, r.Min), min(best.P50, r.P50), min(best.P99, r.P99)
+		best.PerSecond, best.RSS = max(best.PerSecond, r.PerSecond), max(best.RSS, r.RSS)
 		if len(turns) > 1 {
 			notes = append(notes, fmt.Sprintf("turn %d: %.0f/s", n+1, r.PerCore))
 		}
@@ -52,9 +52,13 @@ func figuresOf(name, latency string, turns []row) []result.Figure {
 		best.PerCore = counted / cpu
 	}
 	rate := result.Value(name+"/Pods per core-second", "/s", best.PerCore)
-	rate.Note = strings.Join(append(notes, best.Note), "; ")
+	if best.Note != "" {
+		notes = append(notes, best.Note)
+	}
+	rate.Note = strings.Join(notes, "; ")
 	times := result.Figure{Name: name + "/" + latency, Unit: "ms", Samples: best.Pods}
 	if best.Placed > 0 || best.P50 > 0 {
+		times.Min = new(result.Round(best.Min))
 		times.Median, times.P99 = new(result.Round(best.P50)), new(result.Round(best.P99))
 	}
 	return []result.Figure{

@@ -20,6 +20,7 @@ type row struct {
 	Placed    int
 	PerSecond float64 // Pods
 	PerCore   float64 // Pods per second of the scheduler's CPU time; in memory decisions, those that no node fits included
+	Min       float64 // ms, as P50
 	P50, P99  float64 // ms; in memory: one decision; through the API: create to bound
 	RSS       int64   // MiB
 	Note      string
@@ -129,7 +130,7 @@ func (r *row) took(each []time.Duration, wall, cpu time.Duration) {
 		}
 		return float64(each[min(int(share*float64(len(each))), len(each)-1)]) / 1e6
 	}
-	r.P50, r.P99 = at(0.50), at(0.99)
+	r.Min, r.P50, r.P99 = at(0), at(0.50), at(0.99)
 	if wall > 0 {
 		r.PerSecond = float64(r.Placed) / wall.Seconds()
 	}
