@@ -93,8 +93,8 @@ func TestPodEventsSurviveTheEndOfAWatch(t *testing.T) {
 // row: API-18
 // row: OPS-08
 func TestDocumentedLatencies(t *testing.T) {
-	asked := time.Now()
-	at := func(n int) time.Time { return asked.Add(time.Duration(n) * time.Millisecond) }
+	called := time.Now()
+	at := func(n int) time.Time { return called.Add(time.Duration(n) * time.Millisecond) }
 	e := func(n int, f journal.Fact) journal.Entry {
 		return journal.Entry{At: at(n), Ref: journal.Ref{Name: "p"}, Fact: f}
 	}
@@ -105,11 +105,11 @@ func TestDocumentedLatencies(t *testing.T) {
 		e(12, journal.Ruled{Took: journal.Took(2 * time.Millisecond)}),
 		e(40, journal.Bound{Node: "n"}),
 	}
-	got, err := scheduledOf(trace.Lives(entries)[0], asked)
+	got, err := scheduledOf(trace.Lives(entries)[0], called)
 	if want := (scheduled{9 * time.Millisecond, 2 * time.Millisecond, 31 * time.Millisecond}); err != nil || got != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	if _, err := scheduledOf(trace.Lives(entries[:3])[0], asked); err == nil {
+	if _, err := scheduledOf(trace.Lives(entries[:3])[0], called); err == nil {
 		t.Error("got figures of a Pod that was not scheduled, want an error")
 	}
 }

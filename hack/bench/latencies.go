@@ -22,14 +22,14 @@ import (
 // to its place in the queue, the decision, and from the queue to the acknowledged binding.
 type scheduled struct{ queued, decided, bound time.Duration }
 
-func scheduledOf(l trace.Life, asked time.Time) (scheduled, error) {
+func scheduledOf(l trace.Life, called time.Time) (scheduled, error) {
 	queued, a := first(l, func(f journal.Fact) bool { q, ok := f.(journal.Queued); return ok && q.Queue == "active" })
 	ruled, b := last(l, func(f journal.Fact) bool { _, ok := f.(journal.Ruled); return ok })
 	bound, c := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Bound); return ok })
 	if !a || !b || !c {
 		return scheduled{}, fmt.Errorf("the journal of pod/%s does not say how it was scheduled", l.Ref.Name)
 	}
-	return scheduled{queued.At.Sub(asked), time.Duration(ruled.Fact.(journal.Ruled).Took), bound.At.Sub(queued.At)}, nil
+	return scheduled{queued.At.Sub(called), time.Duration(ruled.Fact.(journal.Ruled).Took), bound.At.Sub(queued.At)}, nil
 }
 
 // latencies measures four figures that Kubernetes' documents state of a healthy cluster; the page
@@ -60,7 +60,7 @@ func (b *bench) latencies(ctx context.Context) ([]result.Figure, error) {
 
 // schedule runs a Pod and returns what the journal says of its scheduling.
 func (n *nodeBench) schedule(ctx context.Context, name string) (scheduled, error) {
-	asked := time.Now()
+	called := time.Now()
 	if err := n.create(ctx, sleeper(name)); err != nil {
 		return scheduled{}, err
 	}
@@ -71,7 +71,7 @@ func (n *nodeBench) schedule(ctx context.Context, name string) (scheduled, error
 	if err != nil {
 		return scheduled{}, err
 	}
-	s, err := scheduledOf(l, asked)
+	s, err := scheduledOf(l, called)
 	if err != nil {
 		return scheduled{}, err
 	}
@@ -118,7 +118,7 @@ func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, 
 		if _, err := until(ctx, slices, true); err != nil {
 			return nil, err
 		}
-		asked := time.Now()
+		called := time.Now()
 		if err := n.setGate(ctx, p.Name, v1.ConditionFalse); err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, 
 		if err != nil {
 			return nil, err
 		}
-		took = append(took, at.Sub(asked))
+		took = append(took, at.Sub(called))
 	}
 	return took, nil
 }

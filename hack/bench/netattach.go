@@ -24,7 +24,7 @@ const standard = `{"cniVersion":"1.0.0","name":"bench","plugins":[
 // after the other, each in a new network namespace, the plugins' programs included; beside
 // gantry-cni the reference plugins bridge, host-local and portmap, where they lie beside it.
 func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
-	s, err := newSpaces()
+	s, err := newNamespaces()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
 	for _, port := range []int{0, 30999} {
 		for _, n := range nets {
 			cni := libcni.NewCNIConfigWithCacheDir([]string{bin}, filepath.Join(s.dir, "cache"), nil)
-			a := attacher{spaces: s, host: host, cni: cni, port: port}
+			a := attacher{namespaces: s, host: host, cni: cni, port: port}
 			adds, dels, err := a.measure(ctx, n.conf, b.times(100))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", n.name, err)
@@ -81,7 +81,7 @@ func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
 
 // attacher adds sandboxes to a network and deletes them from it.
 type attacher struct {
-	*spaces
+	*namespaces
 	host ns.NetNS
 	cni  *libcni.CNIConfig
 	port int

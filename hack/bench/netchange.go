@@ -259,10 +259,10 @@ func sliceOf(k, ends int) *discoveryv1.EndpointSlice {
 func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration, cpu time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	heard := make(chan time.Time, 1000)
+	notified := make(chan time.Time, 1000)
 	if err := p.table.Listen(ctx, func(h wire.Heard) {
 		if slices.Contains(h.Sets, "service-ips") {
-			heard <- time.Now()
+			notified <- time.Now()
 		}
 	}); err != nil {
 		return nil, 0, err
@@ -281,9 +281,9 @@ func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration
 			return nil, 0, err
 		}
 		at, late := time.Time{}, time.After(30*time.Second)
-		for !at.After(began) { // what was heard before is of an earlier change
+		for !at.After(began) { // what was notified before is of an earlier change
 			select {
-			case at = <-heard:
+			case at = <-notified:
 			case <-late:
 				return nil, 0, fmt.Errorf("30 s after a change its rules are not in the kernel\n%s", p.output.String())
 			}

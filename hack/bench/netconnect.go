@@ -17,10 +17,10 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// The Service that is asked, its only endpoint, and who asks.
+// The Service that is connected to, and its only endpoint.
 var (
-	askedService = netip.MustParseAddr("10.222.255.1")
-	serverPod    = netip.MustParseAddrPort("10.199.0.2:8080")
+	targetService = netip.MustParseAddr("10.222.255.1")
+	serverPod     = netip.MustParseAddrPort("10.199.0.2:8080")
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 // count. The Pod is asked directly, and through its Service among others. Last, how long it takes
 // to delete the conntrack entries of 10,000 UDP conversations with an endpoint that went.
 func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
-	s, err := newSpaces()
+	s, err := newNamespaces()
 	if err != nil {
 		return nil, err
 	}
@@ -84,17 +84,17 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 			return nil, err
 		}
 		was = now
-		if err := measure(fmt.Sprintf("one of %d Services", n), netip.AddrPortFrom(askedService, 80).String()); err != nil {
+		if err := measure(fmt.Sprintf("one of %d Services", n), netip.AddrPortFrom(targetService, 80).String()); err != nil {
 			return nil, err
 		}
 	}
-	forgot, err := b.forget(node, client)
+	took, err := b.deleteFlows(node, client)
 	name := fmt.Sprintf("delete %d conntrack entries", conversations)
-	return append(figures, result.Value(name, "ms", result.Milliseconds(forgot))), err
+	return append(figures, result.Value(name, "ms", result.Milliseconds(took))), err
 }
 
 // bridged is a node with a bridge and two Pods on it.
-func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
+func bridged(s *namespaces) (node, server, client ns.NetNS, err error) {
 	if node, err = s.add(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -124,7 +124,7 @@ func bridged(s *spaces) (node, server, client ns.NetNS, err error) {
 	return node, server, client, err
 }
 
-// servicesOf are n Services with five endpoints each, and the asked one.
+// servicesOf are n Services with five endpoints each, and the target.
 func servicesOf(n int, s rules.Settings) rules.State {
 	all := rules.NewState()
 	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
@@ -142,7 +142,7 @@ func servicesOf(n int, s rules.Settings) rules.State {
 			}
 		}
 	}
-	add("asked", askedService, serverPod)
+	add("target", targetService, serverPod)
 	for i := range n {
 		var ends []netip.AddrPort
 		for k := range 5 {
@@ -198,9 +198,9 @@ func connectTimes(from ns.NetNS, at string, many int) (took []time.Duration, rat
 	return took, rate, err
 }
 
-// forget begins UDP conversations with the Service and forgets them.
-func (b *bench) forget(node, client ns.NetNS) (time.Duration, error) {
-	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(askedService, 80))
+// deleteFlows begins UDP conversations with the Service and deletes their conntrack entries.
+func (b *bench) deleteFlows(node, client ns.NetNS) (time.Duration, error) {
+	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(targetService, 80))
 	if err := client.Do(func(ns.NetNS) error {
 		for k := range conversations {
 			c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 20_000 + k}, at)
@@ -217,7 +217,7 @@ func (b *bench) forget(node, client ns.NetNS) (time.Duration, error) {
 	}); err != nil {
 		return 0, err
 	}
-	gone := rules.NewFlows([]rules.Port{{Protocol: "udp", Number: 80, At: rules.Addresses{Cluster: askedService}}})
+	gone := rules.NewFlows([]rules.Port{{Protocol: "udp", Number: 80, At: rules.Addresses{Cluster: targetService}}})
 	var took time.Duration
 	err := node.Do(func(ns.NetNS) error {
 		began := time.Now()

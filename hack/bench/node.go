@@ -139,7 +139,7 @@ func (n *nodeBench) fill(ctx context.Context, many int) error {
 	var names []string
 	for ; n.filled < many; n.filled++ {
 		names = append(names, fmt.Sprintf("rest-%d", n.filled))
-		if err := n.create(ctx, ender(names[len(names)-1])); err != nil {
+		if err := n.create(ctx, termSleeper(names[len(names)-1])); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (n *nodeBench) life(ctx context.Context, names []string) ([]lived, error) {
 	}
 	err = each(func(p *lived) error {
 		p.created = time.Now()
-		return n.create(ctx, ender(p.name))
+		return n.create(ctx, termSleeper(p.name))
 	})
 	if err != nil {
 		return nil, err

@@ -95,14 +95,16 @@ func (p *page) row(text string) (string, error) {
 	return "| " + strings.Join(cells, " | ") + " |", nil
 }
 
-// found is what a row shows: the run that has its figure, the value and the one that it is divided by.
+// found is what a row shows: the run that has its figure, the value and the one that it is divided
+// by.
 type found struct {
 	run             fileRun
 	unit            string
 	measured, other *float64
 }
 
-// find looks for a row's figure, and for the one that it is divided by, in the newest run that has both.
+// find looks for a row's figure, and for the one that it is divided by, in the newest run that has
+// both.
 func (p *page) find(r row) (found, bool) {
 	for _, run := range p.runs {
 		if run.Part != r.part {

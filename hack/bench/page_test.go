@@ -49,7 +49,8 @@ func TestPageIsRendered(t *testing.T) {
 	}
 }
 
-// Every file says what was measured, where, when and how, and has a name by which its part is found.
+// Every file says what was measured, where, when and how, and has a name by which its part is
+// found.
 func TestResultsSayWhereTheyAreFrom(t *testing.T) {
 	runs, err := readRuns(results)
 	if err != nil || len(runs) == 0 {

@@ -16,8 +16,9 @@ type row struct {
 	other        string // the figure of the same run that this one is divided by
 }
 
-// parseRow reads WHAT | BUDGET | PART | FIGURE, or with | OTHER. The other figure has the same name but for its first
-// part, which is OTHER. A budget is a sign, ≤ or ≥, a number and a unit, or nothing.
+// parseRow reads WHAT | BUDGET | PART | FIGURE, or with | OTHER. The other figure has the same name
+// but for its first part, which is OTHER. A budget is a sign, ≤ or ≥, a number and a unit, or
+// nothing.
 func parseRow(text string) (row, error) {
 	cells := strings.Split(text, "|")
 	for i := range cells {
@@ -84,8 +85,8 @@ func (b budget) kept(v float64) bool {
 	return b.text == "" || b.least && v >= b.limit || !b.least && v <= b.limit
 }
 
-// ratio is the cell of a measured value: to the other figure, or else to the budget; bold where the budget is missed. It
-// is empty where there is neither.
+// ratio is the cell of a measured value: to the other figure, or else to the budget; bold where the
+// budget is missed. It is empty where there is neither.
 func (r row) ratio(v float64, other *float64) string {
 	by, kept := r.budget.limit, r.budget.kept(v)
 	if other != nil {

@@ -66,8 +66,8 @@ func (b *bench) watched(ctx context.Context, i *instance.Instance, c *cluster) (
 	return n, nil
 }
 
-// ender is a Pod that sleeps until it is told to end.
-func ender(name string) *v1.Pod {
+// termSleeper is a Pod that sleeps until SIGTERM.
+func termSleeper(name string) *v1.Pod {
 	p := sleeper(name)
 	p.Spec.TerminationGracePeriodSeconds = new(int64(5))
 	p.Spec.Containers[0].Command = []string{"sh", "-c", "trap 'exit 0' TERM; sleep 36000 & wait"}

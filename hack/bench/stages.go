@@ -84,7 +84,7 @@ func began(e journal.Entry) time.Time {
 // startStages cut a Pod's start, from the client's call to the event that shows it Running. The
 // waits for the store are those of the writes on the way, from the object as it is to be written to
 // etcd's acknowledgement, a sync to disk.
-func startStages(l trace.Life, asked, seen time.Time) ([]stage, error) {
+func startStages(l trace.Life, from, seen time.Time) ([]stage, error) {
 	created, a := first(l, wrote("create", ""))
 	bound, b := first(l, wrote("create", "binding"))
 	sandbox, c := first(l, called("RunPodSandbox"))
@@ -92,14 +92,14 @@ func startStages(l trace.Life, asked, seen time.Time) ([]stage, error) {
 	if !a || !b || !c || !d {
 		return nil, fmt.Errorf("the journal of pod/%s does not say its start", l.Ref.Name)
 	}
-	return cut(l, asked, []mark{
+	return cut(l, from, []mark{
 		{"call → created", created.At}, {"created → bound", bound.At}, {"bound → sandbox begun", began(sandbox)},
 		{"sandbox begun → containers started", started.At}, {"started → Running seen", seen},
 	}), nil
 }
 
 // endStages cut a Pod's end, from the client's call to the event that it is gone.
-func endStages(l trace.Life, asked, seen time.Time) ([]stage, error) {
+func endStages(l trace.Life, from, seen time.Time) ([]stage, error) {
 	marked, a := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Deleting); return ok })
 	stop, b := first(l, called("StopContainer"))
 	stopped, c := first(l, called("StopPodSandbox"))
@@ -107,7 +107,7 @@ func endStages(l trace.Life, asked, seen time.Time) ([]stage, error) {
 	if !a || !b || !c || !d {
 		return nil, fmt.Errorf("the journal of pod/%s does not say its end", l.Ref.Name)
 	}
-	return cut(l, asked, []mark{
+	return cut(l, from, []mark{
 		{"call → marked", marked.At}, {"marked → stop begun", began(stop)}, {"stop begun → sandbox stopped", stopped.At},
 		{"stopped → removed", removed.At}, {"removed → gone seen", seen},
 	}), nil
