@@ -26,7 +26,8 @@ import (
 // patience is how long the Pods of one step may take to be bound.
 const patience = 5 * time.Minute
 
-// everyNode is the configuration of a `gantry scheduler` that scores every node, as `gantry up` does.
+// everyNode is the configuration of a `gantry scheduler` that scores every node, as `gantry up`
+// does.
 const everyNode = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
 
 // bed is an API server with a scheduler.
@@ -145,7 +146,8 @@ func (b *bed) inside(ctx context.Context, i *instance.Instance) error {
 	return nil
 }
 
-// run measures one shape: nodes and first Pods are made, then the measured Pods created and awaited.
+// run measures one shape: nodes and first Pods are made, then the measured Pods created and
+// awaited.
 func (b *bed) run(ctx context.Context, s shape, nodes int) (row, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
@@ -214,14 +216,16 @@ type usage struct {
 	cpu   time.Duration
 }
 
-// moments are when Pods were created, by number from that of the first, and when they were bound, by name.
+// moments are when Pods were created, by number from that of the first, and when they were bound,
+// by name.
 type moments struct {
 	from  int
 	born  []time.Time
 	bound map[string]time.Time
 }
 
-// measured sums up when Pods were created and when they were bound. What the scheduler does after the last one is bound counts as its work too.
+// measured sums up when Pods were created and when they were bound. What the scheduler does after
+// the last one is bound counts as its work too.
 func (b *bed) measured(ctx context.Context, name string, at moments, from usage) row {
 	n := len(at.born)
 	r := row{Case: name, Pods: n, Placed: len(at.bound)}
@@ -243,7 +247,8 @@ func (b *bed) measured(ctx context.Context, name string, at moments, from usage)
 	return r
 }
 
-// atRest returns when a process has had little to do for half a second, a hundredth of a core; after five seconds it is given up, as it may have work that never ends.
+// atRest returns when a process has had little to do for half a second, a hundredth of a core;
+// after five seconds it is given up, as it may have work that never ends.
 func atRest(ctx context.Context, pid int) {
 	const look = 500 * time.Millisecond
 	tick := time.NewTicker(look)

@@ -21,11 +21,13 @@ import (
 // rival is another scheduler's program that is measured beside ours.
 type rival struct {
 	program string
+	name    string // for the results
 	rounds  int
 	logs    string // directory; empty: nobody wants them
 }
 
-// rivalConfig is a KubeSchedulerConfiguration without a client's throttle of its own and without election; all else is the program's default.
+// rivalConfig is a KubeSchedulerConfiguration without a client's throttle of its own and without
+// election; all else is the program's default.
 const rivalConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
@@ -39,22 +41,25 @@ type contender struct {
 	args    []string
 }
 
-// contenders are ours and the other one, as programs for this API server, with their configurations written.
+// contenders are ours and the other one, as programs for this API server, with their configurations
+// written.
 func (o options) contenders(i *instance.Instance) ([]contender, error) {
 	kubeconfig := filepath.Join(i.Dir, "server", "scheduler.kubeconfig")
-	ours, theirs := cmp.Or(o.config, filepath.Join(i.Dir, "ours.yaml")), filepath.Join(i.Dir, "theirs.yaml")
+	own, theirs := cmp.Or(o.config, filepath.Join(i.Dir, "ours.yaml")), filepath.Join(i.Dir, "theirs.yaml")
 	err := os.WriteFile(theirs, fmt.Appendf(nil, rivalConfig, kubeconfig), 0o600)
 	if o.config == "" {
-		err = errors.Join(err, os.WriteFile(ours, []byte(everyNode), 0o600))
+		err = errors.Join(err, os.WriteFile(own, []byte(everyNode), 0o600))
 	}
+	alone := []string{"--leader-elect=false", "--secure-port", "0", "--config"}
 	return []contender{
-		{"gantry", i.Binary(), []string{"scheduler", "--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port", "0", "--config", ours}},
-		{filepath.Base(o.beside.program), o.beside.program, []string{"--leader-elect=false", "--secure-port", "0", "--config", theirs}},
+		{ours, i.Binary(), slices.Concat([]string{"scheduler", "--kubeconfig", kubeconfig}, alone, []string{own})},
+		{filepath.Base(o.beside.program), o.beside.program, slices.Concat(alone, []string{theirs})},
 	}, err
 }
 
-// sideBySide measures each shape with both schedulers in turns, each turn with a new process, on one API server with the same nodes and first Pods.
-// Every other round is in reverse order, so that what grows from turn to turn meets both alike.
+// sideBySide measures each shape with both schedulers in turns, each turn with a new process, on
+// one API server with the same nodes and first Pods. Every other round is in reverse order, so that
+// what grows from turn to turn meets both alike.
 func sideBySide(ctx context.Context, o options) ([]row, error) {
 	if o.kubeconfig != "" {
 		return nil, errors.New("-other starts an API server of its own: leave -kubeconfig out")
@@ -162,7 +167,8 @@ func (b *bed) with(ctx context.Context, who contender, do func(context.Context) 
 	return err
 }
 
-// warm returns when the scheduler has read what there is: it bound a Pod and has nothing more to do.
+// warm returns when the scheduler has read what there is: it bound a Pod and has nothing more to
+// do.
 func (b *bed) warm(ctx context.Context, turn int) error {
 	p := makePod("sched-0", fmt.Sprintf("warm-%d", turn))
 	if err := b.create(ctx, p); err != nil {

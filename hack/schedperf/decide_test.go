@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkDecide is one decision about a shape that is known, at 5,000 nodes: the snapshot, the ruling, the fact for the journal and the assumption.
+// BenchmarkDecide is one decision about a shape that is known, at 5,000 nodes: the snapshot, the
+// ruling, the fact for the journal and the assumption.
 func BenchmarkDecide(b *testing.B) {
 	for i := range shapes {
 		s := &shapes[i]

@@ -91,7 +91,8 @@ func (f *follower) answered() int {
 	return len(f.bound) + len(f.no)
 }
 
-// settle returns when n Pods were bound or refused, with those that were bound; when nothing happens any more, what there is.
+// settle returns when n Pods were bound or refused, with those that were bound; when nothing
+// happens any more, what there is.
 func (f *follower) settle(ctx context.Context, n int) map[string]time.Time {
 	timer := time.NewTimer(stall)
 	defer timer.Stop()
@@ -135,7 +136,8 @@ func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time,
 	return f.bound, err
 }
 
-// churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second, until stopped; also what Pods of the shape need.
+// churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second,
+// until stopped; also what Pods of the shape need.
 func (b *bed) churn(ctx context.Context, s shape, of part) (stop func(), err error) {
 	if s.evicts {
 		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})

@@ -54,7 +54,8 @@ func (m *mind) in(p *v1.Pod) place.In {
 	return place.In{Pod: p, World: m.world.Freeze(), Judges: m.judges, Boards: &m.boards, Memory: m.memory}
 }
 
-// home is a Handle that knows the namespaces of the Pods, which terms with a namespace selector read, and nothing else.
+// home is a Handle that knows the namespaces of the Pods, which terms with a namespace selector
+// read, and nothing else.
 type home struct {
 	framework.Handle
 	known informers.SharedInformerFactory
@@ -74,7 +75,8 @@ func newHome() (framework.Handle, error) {
 	return home{known: f}, nil
 }
 
-// decide makes one ruling and the fact for the journal, and assumes the Pod where it is to go; false when it fits nowhere.
+// decide makes one ruling and the fact for the journal, and assumes the Pod where it is to go;
+// false when it fits nowhere.
 func (m *mind) decide(ctx context.Context, p *v1.Pod) (bool, error) {
 	in := m.in(p)
 	if m.keep != nil {
@@ -96,7 +98,8 @@ func (m *mind) decide(ctx context.Context, p *v1.Pod) (bool, error) {
 	return true, m.world.Assume(p, r.Winner)
 }
 
-// evict decides for a Pod that others must leave for: a ruling, the search for victims, their leaving, the second ruling.
+// evict decides for a Pod that others must leave for: a ruling, the search for victims, their
+// leaving, the second ruling.
 func (m *mind) evict(ctx context.Context, p *v1.Pod) (bool, error) {
 	in := m.in(p)
 	in.State = place.NewState()

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// driver serves the volumes and devices of measured Pods; limit is how many of its volumes a node takes, as in scheduler_perf.
+// driver serves the volumes and devices of measured Pods; limit is how many of its volumes a node
+// takes, as in scheduler_perf.
 const (
 	driver = "ebs.csi.example.com"
 	limit  = 39
@@ -66,7 +67,8 @@ func equipped(ctx context.Context, b *bed, nodes int) error {
 	})
 }
 
-// deviceClaim makes the claim of a Pod, as the controller makes it from a template. A real API gives it a UID of its own.
+// deviceClaim makes the claim of a Pod, as the controller makes it from a template. A real API
+// gives it a UID of its own.
 func deviceClaim(ctx context.Context, b *bed, name string) error {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sched-1", Name: name, UID: types.UID(name)}, Spec: resourceapi.ResourceClaimSpec{
 		Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "test-class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}}},

@@ -20,8 +20,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// The trace gives shares of a GPU in thousandths: one GPU is 1000 of this resource, so that shares can be asked for. A share may straddle GPUs here, which the
-// real cluster's device plugin would not allow.
+// The trace gives shares of a GPU in thousandths: one GPU is 1000 of this resource, so that shares
+// can be asked for. A share may straddle GPUs here, which the real cluster's device plugin would
+// not allow.
 const (
 	gpuMilli   = "example.com/gpu-milli"
 	modelLabel = "example.com/gpu-model"
@@ -209,7 +210,8 @@ func (t *trace) inMemory(ctx context.Context, o options, name string) (row, erro
 	return r, nil
 }
 
-// fragments gives the share of all GPU that is free, and the share of that on nodes where less than one CPU is left, which nobody can use.
+// fragments gives the share of all GPU that is free, and the share of that on nodes where less than
+// one CPU is left, which nobody can use.
 func (m *mind) fragments() (free, stranded float64) {
 	var all, left, lost int64
 	for _, n := range m.world.Freeze().All() {

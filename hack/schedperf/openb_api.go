@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// throughAPI lets a scheduler place the trace through an API server. Pods are created in the order of the trace by one client: the order decides what fits.
+// throughAPI lets a scheduler place the trace through an API server. Pods are created in the order
+// of the trace by one client: the order decides what fits.
 func (t *trace) throughAPI(ctx context.Context, o options) (r row, err error) {
 	b, err := o.bed(ctx)
 	if err != nil {

@@ -22,7 +22,8 @@ func sample(t *testing.T) *trace {
 	return all
 }
 
-// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace goes where it goes when every judge is asked about every node, and no node is given more than it has.
+// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace goes where it goes when every judge
+// is asked about every node, and no node is given more than it has.
 func TestTraceIsPlacedAlikeFromMemory(t *testing.T) {
 	all := sample(t)
 	quick, err := newMind(false)

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shape is a case of scheduler_perf: the same templates of nodes and Pods, with fewer Pods where upstream's numbers would take minutes.
+// shape is a case of scheduler_perf: the same templates of nodes and Pods, with fewer Pods where
+// upstream's numbers would take minutes.
 type shape struct {
 	name     string
 	zones    int                                                 // of the nodes; 0: no zone label

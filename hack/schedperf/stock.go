@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
 )
 
-// stocked is a Handle that knows volumes and devices as the scheduler's does, by informers; the objects come from an API that is a fake.
+// stocked is a Handle that knows volumes and devices as the scheduler's does, by informers; the
+// objects come from an API that is a fake.
 type stocked struct {
 	home
 	client  kubernetes.Interface
@@ -41,7 +42,8 @@ func (s *stocked) DeviceAllocation() (framework.SharedDRAManager, dynamicresourc
 	return s.manager, s.manager
 }
 
-// stock makes what nodes offer and what measured Pods need, and a Handle that has seen all of it; end stops what runs for it.
+// stock makes what nodes offer and what measured Pods need, and a Handle that has seen all of it;
+// end stops what runs for it.
 func (s *shape) stock(ctx context.Context, nodes, pods int) (h framework.Handle, end func(), err error) {
 	client := fake.NewClientset()
 	client.Resources = []*metav1.APIResourceList{{GroupVersion: resourceapi.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "resourceclaims"}}}}

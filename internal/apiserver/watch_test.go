@@ -175,7 +175,7 @@ func TestWatchList(t *testing.T) {
 }
 
 // An informer hears of each write by the watch it has: nothing is asked for between a Pod's creation and its notice, however many come, so that only the
-// way of one event lies between. What that way takes is measured (`hack/bench.sh -only promises`).
+// way of one event lies between. What that way takes is measured (`hack/bench -only latencies`).
 //
 // row: API-18
 func TestNoticeNeedsNoRequest(t *testing.T) {

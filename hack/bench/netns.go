@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spaces makes network namespaces and takes them away.
-type spaces struct {
+// namespaces makes network namespaces and takes them away.
+type namespaces struct {
 	dir string
 	all []ns.NetNS
 }
 
-func newSpaces() (*spaces, error) {
+func newNamespaces() (*namespaces, error) {
 	dir, err := os.MkdirTemp("", "gantry-bench-net-")
-	return &spaces{dir: dir}, err
+	return &namespaces{dir: dir}, err
 }
 
 // add makes one, with its loopback up.
-func (s *spaces) add() (ns.NetNS, error) {
+func (s *namespaces) add() (ns.NetNS, error) {
 	file := filepath.Join(s.dir, fmt.Sprint(len(s.all)))
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return nil, err
@@ -50,9 +50,10 @@ func (s *spaces) add() (ns.NetNS, error) {
 	return n, sh(n, "ip link set lo up")
 }
 
-func (s *spaces) remove() {
+func (s *namespaces) remove() {
 	for i, n := range s.all {
-		_ = errors.Join(n.Close(), unix.Unmount(filepath.Join(s.dir, fmt.Sprint(i)), unix.MNT_DETACH)) // the directory's removal tells
+		at := filepath.Join(s.dir, fmt.Sprint(i))
+		_ = errors.Join(n.Close(), unix.Unmount(at, unix.MNT_DETACH)) // the directory's removal says so
 	}
 	if err := os.RemoveAll(s.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

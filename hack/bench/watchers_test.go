@@ -20,14 +20,16 @@ func encoded(t *testing.T, p *v1.Pod) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), inner...)}}).Marshal()
+	object := runtime.RawExtension{Raw: append([]byte("k8s\x00"), inner...)}
+	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: object}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return event
 }
 
-// Of an event the cheap watchers read the revision and when its write was sent; what is cut short is not readable, and never a panic.
+// Of an event the cheap watchers read the revision and when its write was sent; what is cut short
+// is not readable, and never a panic.
 func TestWhatWatchersReadOfAnEvent(t *testing.T) {
 	p := gated(1, "p")
 	p.ResourceVersion = "4711"
@@ -36,25 +38,25 @@ func TestWhatWatchersReadOfAnEvent(t *testing.T) {
 	if got, ok := revisionOf(event); got != 4711 || !ok {
 		t.Errorf("revision %d, %t", got, ok)
 	}
-	if got, ok := sending(event); got != 1700000000000000123 || !ok {
+	if got, ok := sentTime(event); got != 1700000000000000123 || !ok {
 		t.Errorf("sent at %d, %t", got, ok)
 	}
 	for n := range event {
 		revisionOf(event[:n])
-		sending(event[:n])
+		sentTime(event[:n])
 	}
 	p.ResourceVersion, p.Annotations = "", nil
 	if got, ok := revisionOf(encoded(t, p)); ok {
 		t.Errorf("revision %d where there is none", got)
 	}
-	if got, ok := sending(encoded(t, p)); ok {
+	if got, ok := sentTime(encoded(t, p)); ok {
 		t.Errorf("sent at %d where nothing says so", got)
 	}
 }
 
 // The watcher that decodes wants each Pod added once, then modified once.
-func TestTwice(t *testing.T) {
-	c := crowd{pace: pace{pods: 2}}
+func TestAddedThenModified(t *testing.T) {
+	c := writers{pace: pace{pods: 2}}
 	for name, e := range map[string]struct {
 		events []string
 		good   bool
@@ -70,7 +72,7 @@ func TestTwice(t *testing.T) {
 			ch <- watch.Event{Type: kind, Object: gated(1, x[1:])}
 		}
 		close(ch)
-		if err := c.twice(ch); (err == nil) != e.good {
+		if err := c.addedThenModified(ch); (err == nil) != e.good {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
@@ -20,11 +21,10 @@ type nodeBench struct {
 	*cluster
 	instance       *instance.Instance
 	role           string // the process that holds the kubelet: up, or kubelet where it is one of its own
-	seen           *sightings
+	seen           *podEvents
 	filled, made   int
 	settle, window time.Duration
-	resting, times [][]string
-	calls          [][]string
+	figures        []result.Figure
 	start, end     counts // of the calls for Pods that are being counted; nil: nobody counts
 	unwatch        func()
 }
@@ -66,8 +66,8 @@ func (b *bench) watched(ctx context.Context, i *instance.Instance, c *cluster) (
 	return n, nil
 }
 
-// ender is a Pod that sleeps until it is told to end.
-func ender(name string) *v1.Pod {
+// termSleeper is a Pod that sleeps until SIGTERM.
+func termSleeper(name string) *v1.Pod {
 	p := sleeper(name)
 	p.Spec.TerminationGracePeriodSeconds = new(int64(5))
 	p.Spec.Containers[0].Command = []string{"sh", "-c", "trap 'exit 0' TERM; sleep 36000 & wait"}
@@ -81,19 +81,19 @@ const (
 	gone
 )
 
-var sights = [3]string{running: "running", exited: "exited", gone: "gone"}
+var eventNames = [3]string{running: "running", exited: "exited", gone: "gone"}
 
-// sightings note when what of each Pod was first seen.
-type sightings struct {
-	mu   sync.Mutex
-	when [3]map[string]time.Time
-	news chan struct{}                                // closed and made anew with each event
-	why  func(ctx context.Context, pod string) string // what can be said of a Pod that does not come so far
+// podEvents note when what of each Pod was first seen.
+type podEvents struct {
+	mu      sync.Mutex
+	when    [3]map[string]time.Time
+	changed chan struct{}                                // closed and made anew with each event
+	why     func(ctx context.Context, pod string) string // what can be said of a Pod that does not come so far
 }
 
 // watching follows the Pods until ctx ends.
-func (c *cluster) watching(ctx context.Context) (*sightings, error) {
-	l := &sightings{news: make(chan struct{}), why: func(context.Context, string) string { return "" }}
+func (c *cluster) watching(ctx context.Context) (*podEvents, error) {
+	l := &podEvents{changed: make(chan struct{}), why: func(context.Context, string) string { return "" }}
 	for i := range l.when {
 		l.when[i] = map[string]time.Time{}
 	}
@@ -108,7 +108,8 @@ func (c *cluster) watching(ctx context.Context) (*sightings, error) {
 					l.note(p, e.Type == watch.Deleted, time.Now())
 				}
 			}
-			// The server ends a watch that it finds too slow: what happened meanwhile is seen late. A busy one may take more than one try.
+			// The server ends a watch that it finds too slow: what happened meanwhile is seen late.
+			// A busy one may take more than one try.
 			for w = nil; w == nil; {
 				if err := sleep(ctx, 100*time.Millisecond); err != nil {
 					return
@@ -121,13 +122,13 @@ func (c *cluster) watching(ctx context.Context) (*sightings, error) {
 }
 
 // again begins a watch anew where it was ended; nil when that failed.
-func (c *cluster) again(ctx context.Context, l *sightings) watch.Interface {
+func (c *cluster) again(ctx context.Context, l *podEvents) watch.Interface {
 	pods := c.client.CoreV1().Pods("default")
 	list, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil
 	}
-	fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and is begun anew: times of what happened in between are too long")
+	fmt.Fprintln(os.Stderr, "bench: the watch of Pods was ended and begins again: times of what happened are too long")
 	l.missed(list.Items, time.Now())
 	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
@@ -137,7 +138,7 @@ func (c *cluster) again(ctx context.Context, l *sightings) watch.Interface {
 }
 
 // missed notes what a list shows after a watch was ended: Pods it does not have are gone.
-func (l *sightings) missed(pods []v1.Pod, now time.Time) {
+func (l *podEvents) missed(pods []v1.Pod, now time.Time) {
 	there := map[string]bool{}
 	for i := range pods {
 		there[pods[i].Name] = true
@@ -150,11 +151,11 @@ func (l *sightings) missed(pods []v1.Pod, now time.Time) {
 			l.when[gone][name] = now
 		}
 	}
-	close(l.news)
-	l.news = make(chan struct{})
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
-func (l *sightings) note(p *v1.Pod, removed bool, now time.Time) {
+func (l *podEvents) note(p *v1.Pod, removed bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for what, is := range [3]bool{
@@ -166,18 +167,18 @@ func (l *sightings) note(p *v1.Pod, removed bool, now time.Time) {
 			l.when[what][p.Name] = now
 		}
 	}
-	close(l.news)
-	l.news = make(chan struct{})
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
-func (l *sightings) at(name string, what int) time.Time {
+func (l *podEvents) at(name string, what int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.when[what][name]
 }
 
 // left are those of the Pods of which it was not seen yet, and what is closed with the next event.
-func (l *sightings) left(names []string, what int) ([]string, chan struct{}) {
+func (l *podEvents) left(names []string, what int) ([]string, chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []string
@@ -186,27 +187,28 @@ func (l *sightings) left(names []string, what int) ([]string, chan struct{}) {
 			out = append(out, name)
 		}
 	}
-	return out, l.news
+	return out, l.changed
 }
 
 // all waits until it was seen of all Pods, as long as some come so far within two minutes.
-func (l *sightings) all(ctx context.Context, names []string, what int) error {
+func (l *podEvents) all(ctx context.Context, names []string, what int) error {
 	most := len(names) + 1
-	patience := time.NewTimer(2 * time.Minute)
-	defer patience.Stop()
+	deadline := time.NewTimer(2 * time.Minute)
+	defer deadline.Stop()
 	for {
-		left, news := l.left(names, what)
+		left, changed := l.left(names, what)
 		if len(left) == 0 {
 			return nil
 		}
 		if len(left) < most {
 			most = len(left)
-			patience.Reset(2 * time.Minute)
+			deadline.Reset(2 * time.Minute)
 		}
 		select {
-		case <-news:
-		case <-patience.C:
-			return fmt.Errorf("%d of %d Pods are not %s, and for two minutes no other was; the first of them is %s. %s", len(left), len(names), sights[what], left[0], l.why(ctx, left[0]))
+		case <-changed:
+		case <-deadline.C:
+			return fmt.Errorf("%d of %d Pods are not %s, and for two minutes no other was; the first of them is %s. %s",
+				len(left), len(names), eventNames[what], left[0], l.why(ctx, left[0]))
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -22,7 +22,8 @@ import (
 const (
 	// perConnection is how many watchers share a connection, as client-go's of one process do.
 	perConnection = 10
-	// roomEach and roomAll are what a server may send ahead to a watcher and to a connection, as Go's client allows it.
+	// roomEach and roomAll are what a server may send ahead to a watcher and to a connection, as
+	// Go's client allows it.
 	roomEach, roomAll = 4 << 20, 1 << 30
 	// headLength is the length of what comes before an event: its own length.
 	headLength = 4
@@ -30,14 +31,15 @@ const (
 	envelope = 4
 )
 
-// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and how long after.
+// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and
+// how long after.
 type arrived struct {
 	sent  int64
 	after time.Duration
 }
 
-// audience is what all watchers saw.
-type audience struct {
+// watchers are all watchers of a server, and what they saw.
+type watchers struct {
 	got    chan []arrived // of one connection, some at a time
 	failed chan error
 	cut    atomic.Int32 // watchers that were cut off
@@ -45,35 +47,37 @@ type audience struct {
 	verified chan error // by client-go
 }
 
-// row is a connection with its watchers. One goroutine reads it and knows of an event what the measurement needs: when its write was sent, and its
-// revision. On the machine that it shares with the server it costs a fraction of what an HTTP client and decoded objects do, as clients on
-// machines of their own would cost nothing.
-type row struct {
-	*audience
+// watchConn is a connection with its watchers, which stand for clients on other machines and have
+// to cost little on this one: one goroutine reads HTTP/2 frames and takes from each event its
+// revision, which must rise, and when its write was sent; nothing is decoded, and the windows are
+// those of client-go.
+type watchConn struct {
+	*watchers
 	conn    *tls.Conn
 	frames  *http2.Framer
 	answers *hpack.Decoder
 	request request
-	seats   map[uint32]*seat // by stream
-	next    uint32           // stream
-	open    int              // watchers that were answered
-	used    uint32           // bytes that came since the server was told of room
+	streams map[uint32]*stream // by number
+	next    uint32             // stream
+	open    int                // watchers that were answered
+	used    uint32             // bytes that came since the last window update
 	own     []arrived
 }
 
-// request is what all watchers of a row ask.
+// request is what all watchers of a connection ask.
 type request struct{ authority, path, token string }
 
-// seat is a watcher.
-type seat struct {
+// stream is a watcher.
+type stream struct {
 	status string
 	from   uint64 // the revision of its last event
 	begun  []byte // an event whose end has not come
 	used   uint32
 }
 
-// sit opens a connection with watchers that want what comes after a revision, and returns when all are answered.
-func (a *audience) sit(ctx context.Context, cfg *rest.Config, path string, from uint64) error {
+// connect opens a connection with watchers that want what comes after a revision, and returns when
+// all are answered.
+func (a *watchers) connect(ctx context.Context, cfg *rest.Config, path string, from uint64) error {
 	at, err := url.Parse(cfg.Host)
 	if err != nil {
 		return err
@@ -87,16 +91,20 @@ func (a *audience) sit(ctx context.Context, cfg *rest.Config, path string, from 
 	if err != nil {
 		return err
 	}
-	r := &row{audience: a, conn: conn.(*tls.Conn), request: request{at.Host, path, cfg.BearerToken}, seats: map[uint32]*seat{}, next: 1}
+	r := &watchConn{
+		watchers: a, conn: conn.(*tls.Conn), request: request{at.Host, path, cfg.BearerToken},
+		streams: map[uint32]*stream{}, next: 1,
+	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	r.frames = http2.NewFramer(conn, bufio.NewReaderSize(conn, 64<<10))
 	r.frames.SetReuseFrames()
 	r.answers = hpack.NewDecoder(4096, nil)
 	_, err = conn.Write([]byte(http2.ClientPreface))
-	err = errors.Join(err, r.frames.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: roomEach}),
-		r.frames.WriteWindowUpdate(0, roomAll))
+	noPush := http2.Setting{ID: http2.SettingEnablePush}
+	window := http2.Setting{ID: http2.SettingInitialWindowSize, Val: roomEach}
+	err = errors.Join(err, r.frames.WriteSettings(noPush, window), r.frames.WriteWindowUpdate(0, roomAll))
 	for range perConnection {
-		err = errors.Join(err, r.ask(&seat{from: from}))
+		err = errors.Join(err, r.ask(&stream{from: from}))
 	}
 	for err == nil && r.open < perConnection {
 		err = r.read()
@@ -116,13 +124,14 @@ func (a *audience) sit(ctx context.Context, cfg *rest.Config, path string, from 
 }
 
 // ask asks for a watch on a stream of its own.
-func (r *row) ask(s *seat) error {
+func (r *watchConn) ask(s *stream) error {
 	var block bytes.Buffer
 	headers := hpack.NewEncoder(&block)
 	headers.SetMaxDynamicTableSize(0)
 	fields := []hpack.HeaderField{
 		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: r.request.authority},
-		{Name: ":path", Value: fmt.Sprintf("%s?watch=1&resourceVersion=%d", r.request.path, s.from)}, {Name: "accept", Value: "application/vnd.kubernetes.protobuf;stream=watch"},
+		{Name: ":path", Value: fmt.Sprintf("%s?watch=1&resourceVersion=%d", r.request.path, s.from)},
+		{Name: "accept", Value: "application/vnd.kubernetes.protobuf;stream=watch"},
 	}
 	if r.request.token != "" {
 		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: "Bearer " + r.request.token})
@@ -131,13 +140,15 @@ func (r *row) ask(s *seat) error {
 		_ = headers.WriteField(f) // into memory
 	}
 	s.begun, s.status, s.used = s.begun[:0], "", 0
-	r.seats[r.next] = s
+	r.streams[r.next] = s
 	r.next += 2
-	return r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.next - 2, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+	return r.frames.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: r.next - 2, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true,
+	})
 }
 
 // read takes in one frame.
-func (r *row) read() error {
+func (r *watchConn) read() error {
 	f, err := r.frames.ReadFrame()
 	if err != nil {
 		return err
@@ -164,8 +175,8 @@ func (r *row) read() error {
 }
 
 // answer takes in the head of an answer.
-func (r *row) answer(f *http2.HeadersFrame) error {
-	s := r.seats[f.StreamID]
+func (r *watchConn) answer(f *http2.HeadersFrame) error {
+	s := r.streams[f.StreamID]
 	if !f.HeadersEnded() {
 		return errors.New("the head of an answer came in pieces")
 	}
@@ -189,8 +200,8 @@ func (r *row) answer(f *http2.HeadersFrame) error {
 }
 
 // data takes in a piece of a watcher's stream.
-func (r *row) data(f *http2.DataFrame) error {
-	s := r.seats[f.StreamID]
+func (r *watchConn) data(f *http2.DataFrame) error {
+	s := r.streams[f.StreamID]
 	if s == nil {
 		return nil
 	}
@@ -208,15 +219,15 @@ func (r *row) data(f *http2.DataFrame) error {
 		rest = rest[end:]
 	}
 	s.begun = append(s.begun[:0], rest...)
-	r.tell(len(rest) == 0)
+	r.pass(len(rest) == 0)
 	if f.StreamEnded() {
 		return r.again(f.StreamID)
 	}
 	return r.room(s, f)
 }
 
-// room tells the server now and then that it may send more.
-func (r *row) room(s *seat, f *http2.DataFrame) error {
+// room lets the server send more, now and then.
+func (r *watchConn) room(s *stream, f *http2.DataFrame) error {
 	n := f.Header().Length
 	var err error
 	if s.used += n; s.used > roomEach/2 {
@@ -230,21 +241,22 @@ func (r *row) room(s *seat, f *http2.DataFrame) error {
 	return err
 }
 
-// event notes when an event came. Revisions rise from event to event: none comes twice or out of turn, and collect counts them.
-func (r *row) event(s *seat, raw []byte, now time.Time) error {
+// event notes when an event came. Revisions rise from event to event: none comes twice or out of
+// turn, and collect counts them.
+func (r *watchConn) event(s *stream, raw []byte, now time.Time) error {
 	revision, ok := revisionOf(raw)
 	if !ok || revision <= s.from {
 		return fmt.Errorf("an event of revision %d after one of %d (readable: %t)", revision, s.from, ok)
 	}
 	s.from = revision
-	if sent, ok := sending(raw); ok {
+	if sent, ok := sentTime(raw); ok {
 		r.own = append(r.own, arrived{sent, now.Sub(time.Unix(0, sent))})
 	}
 	return nil
 }
 
-// tell hands over what was noted.
-func (r *row) tell(atEnd bool) {
+// pass hands over what was noted.
+func (r *watchConn) pass(atEnd bool) {
 	const batch = 500
 	if len(r.own) >= batch || atEnd && len(r.own) > 0 {
 		r.got <- r.own
@@ -253,12 +265,12 @@ func (r *row) tell(atEnd bool) {
 }
 
 // again lets a watcher that was cut off go on from its last event, as clients do.
-func (r *row) again(stream uint32) error {
-	s := r.seats[stream]
+func (r *watchConn) again(number uint32) error {
+	s := r.streams[number]
 	if s == nil {
 		return nil
 	}
-	delete(r.seats, stream)
+	delete(r.streams, number)
 	r.cut.Add(1)
 	return r.ask(s)
 }
@@ -310,31 +322,32 @@ func within(message []byte, path ...protowire.Number) ([]byte, bool) {
 	return message, true
 }
 
-var stamp = []byte(sentAt)
+var sentAtBytes = []byte(sentAt)
 
-// sending is when the write of an event was sent: the annotation's value follows its name, after two bytes of protobuf.
-func sending(event []byte) (int64, bool) {
+// sentTime is when the write of an event was sent: the annotation's value follows its name, after
+// two bytes of protobuf.
+func sentTime(event []byte) (int64, bool) {
 	const digits = 19
-	i := bytes.Index(event, stamp)
-	if i < 0 || len(event) < i+len(stamp)+2+digits {
+	i := bytes.Index(event, sentAtBytes)
+	if i < 0 || len(event) < i+len(sentAtBytes)+2+digits {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(event[i+len(stamp)+2:i+len(stamp)+2+digits]), 10, 64)
+	n, err := strconv.ParseInt(string(event[i+len(sentAtBytes)+2:i+len(sentAtBytes)+2+digits]), 10, 64)
 	return n, err == nil
 }
 
 // collect waits for a number of events.
-func (a *audience) collect(ctx context.Context, n int) ([]arrived, error) {
+func (a *watchers) collect(ctx context.Context, n int) ([]arrived, error) {
 	all := make([]arrived, 0, n)
-	patience := time.NewTimer(10 * time.Minute)
-	defer patience.Stop()
+	deadline := time.NewTimer(10 * time.Minute)
+	defer deadline.Stop()
 	for len(all) < n {
 		select {
 		case some := <-a.got:
 			all = append(all, some...)
 		case err := <-a.failed:
 			return nil, fmt.Errorf("a watcher lost its stream after %d of %d events: %w", len(all), n, err)
-		case <-patience.C:
+		case <-deadline.C:
 			return nil, fmt.Errorf("the watchers got %d of %d events", len(all), n)
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -343,7 +356,7 @@ func (a *audience) collect(ctx context.Context, n int) ([]arrived, error) {
 	select {
 	case err := <-a.verified:
 		return all, err
-	case <-patience.C:
+	case <-deadline.C:
 		return nil, errors.New("client-go did not see all events")
 	case <-ctx.Done():
 		return nil, ctx.Err()
