@@ -21,6 +21,11 @@ import (
 func overHTTPS(s *Server) kubernetes.Interface { return overHTTPSTo(s.Addr()) }
 
 func overHTTPSTo(at net.Addr) kubernetes.Interface {
+	return kubernetes.NewForConfigOrDie(rootTo(at))
+}
+
+// rootTo is the configuration of a client of the server at the address, as root.
+func rootTo(at net.Addr) *restclient.Config {
 	cfg := &restclient.Config{
 		Host: "https://" + at.String(), QPS: -1, Dial: (&net.Dialer{}).DialContext,
 		TLSClientConfig: restclient.TLSClientConfig{Insecure: true},
@@ -33,7 +38,7 @@ func overHTTPSTo(at net.Addr) kubernetes.Interface {
 			return rt.RoundTrip(req)
 		})
 	})
-	return kubernetes.NewForConfigOrDie(cfg)
+	return cfg
 }
 
 // member follows ConfigMaps of a namespace and goes on from what it saw last when it is cut off.

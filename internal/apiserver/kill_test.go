@@ -150,6 +150,28 @@ type victim struct {
 	over   chan struct{} // closed when its output has ended
 }
 
+// newVictim starts a server, which is killed at the test's end, and returns its address.
+func newVictim(t *testing.T, heard func(who, name string)) (*victim, net.Addr) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	socket, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{t: t, socket: socket, dir: t.TempDir(), log: log, heard: heard}
+	v.start()
+	t.Cleanup(func() { v.kill() })
+	return v, l.Addr()
+}
+
 func (v *victim) start() {
 	v.t.Helper()
 	v.cmd = exec.Command(os.Args[0], "-test.run=^$")
@@ -224,34 +246,15 @@ func (h *hearing) all(name string, who []string, wait time.Duration) (missing []
 // every kind, listed or with initial events, within the process and over HTTPS.
 // row: API-10
 func TestEveryWatcherHearsAfterAKill(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	socket, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(t.TempDir() + "/log")
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := &hearing{moved: make(chan struct{}), of: map[string]map[string]bool{}}
-	v := &victim{t: t, socket: socket, dir: t.TempDir(), log: log, heard: h.heard}
-	v.start()
-	defer func() { v.kill() }()
-	client := overHTTPSTo(l.Addr())
+	v, at := newVictim(t, h.heard)
+	log := v.log
+	client := overHTTPSTo(at)
 	kinds := watchedKinds(client)
 	for _, r := range watchers(client, "over HTTPS", h.heard) {
 		go r.RunWithContext(t.Context())
 	}
-	for range 2 * runtime.GOMAXPROCS(0) {
-		go func() {
-			for t.Context().Err() == nil { // keeps a processor busy
-			}
-		}()
-	}
+	beBusy(t)
 	for round := range 5 {
 		name := fmt.Sprintf("round-%d", round)
 		crowd, leave := context.WithCancel(t.Context())
@@ -275,6 +278,16 @@ func TestEveryWatcherHearsAfterAKill(t *testing.T) {
 		}
 		v.kill()
 		v.start()
+	}
+}
+
+// beBusy keeps all processors busy until the test ends.
+func beBusy(t *testing.T) {
+	for range 2 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for t.Context().Err() == nil {
+			}
+		}()
 	}
 }
 

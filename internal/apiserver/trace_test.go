@@ -186,6 +186,7 @@ var below = map[string]string{
 	"pods/binding":             `{"metadata":{"name":"NAME"},"target":{"kind":"Node","name":"n9"}}`,
 	"pods/eviction":            `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"NAME"}}`,
 	"pods/ephemeralcontainers": `{"spec":{"ephemeralContainers":[{"name":"debug","image":"i"}]}}`,
+	"serviceaccounts/token":    `{"spec":{}}`,
 	"pods/resize":              `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"20m"}}}]}}`,
 	"scale":                    `{"spec":{"replicas":7}}`,
 }
@@ -230,8 +231,12 @@ var connects = []string{"attach", "exec", "log", "portforward", "proxy"}
 // A dry run of any verb on any served resource and subresource changes no key in etcd, nothing that the watch cache holds and nothing in the journal, and
 // gives no address and no port away.
 func TestADryRunLeavesNoTrace(t *testing.T) {
+	dryRuns(t, testConfig(t.TempDir()), func(kubernetes.Interface, string) {})
+}
+
+// dryRuns sends the dry runs to a server of the configuration; before puts further objects into the namespace.
+func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns string)) {
 	n := &notes{}
-	cfg := testConfig(t.TempDir())
 	cfg.Journal = Journal{Sink: n, Reader: n, Appender: n}
 	cfg.Services.CIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/28")}
 	cfg.Services.NodePortLow, cfg.Services.NodePortHigh = 30000, 30003
@@ -249,11 +254,13 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 			}
 		}
 	}
+	before(c, ns)
 	running(t, c, ns)
 	log := &page{}
 	klog.SetOutput(log)
 	defer klog.SetOutput(discard{})
 	d := newDry(t, s, n)
+	d.settle("Namespace") // what the server writes after its start
 	for line := range strings.Lines(strings.TrimSpace(some)) {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(line, "NS", ns)), &obj.Object); err != nil {
@@ -292,6 +299,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 		d.settle(obj.GetKind())
 	}
 	d.journal(ns)
+	d.reviews(lists, ns)
 	for key, why := range d.refused {
 		if !d.worked[key] {
 			t.Errorf("%s: no dry run was taken: %s", key, why)
