@@ -134,7 +134,8 @@ func checkParameters(f *row.Findings, path *field.Path, m map[string]string) {
 
 func checkTopologies(f *row.Findings, terms []corev1.TopologySelectorTerm) {
 	path := field.NewPath("allowedTopologies")
-	var seen []map[string]sets.Set[string]
+	// v1.37.2 compares with one empty term per term, too: a term without expressions is refused as often.
+	seen := make([]map[string]sets.Set[string], len(terms))
 	for i, t := range terms {
 		at := path.Index(i).Child("matchLabelExpressions")
 		values := map[string]sets.Set[string]{}
