@@ -47,7 +47,6 @@ const oneSource = "must specify exactly one of inlineVolumeSpec and persistentVo
 func checkAttachment(v, was *storagev1.VolumeAttachment) field.ErrorList {
 	var f row.Findings
 	s := &v.Spec
-	f.Add(template.ValidateDriverName(s.Attacher, spec().Child("attacher"))...)
 	source := spec().Child("source")
 	switch name := s.Source.PersistentVolumeName; {
 	case name == nil && s.Source.InlineVolumeSpec == nil:
@@ -63,6 +62,7 @@ func checkAttachment(v, was *storagev1.VolumeAttachment) field.ErrorList {
 	if name := s.Source.PersistentVolumeName; name != nil {
 		f.Subdomain(source.Child("persistentVolumeName"), *name)
 	}
+	f.Add(template.ValidateDriverName(s.Attacher, spec().Child("attacher"))...) // declared at v1.37.2's type: judged last
 	if was != nil {
 		f.SameUnshown(spec(), s, &was.Spec)
 	}
