@@ -25,8 +25,8 @@ const (
 func check(s, was *discoveryv1.EndpointSlice) field.ErrorList {
 	var f row.Findings
 	path := field.NewPath("addressType")
-	checkEndpoints(&f, s, was)
 	checkPorts(&f, s.Ports)
+	checkEndpoints(&f, s, was)
 	if s.AddressType == "" {
 		f.Required(path, "")
 	} else {

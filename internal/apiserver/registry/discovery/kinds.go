@@ -5,13 +5,16 @@
 package discovery
 
 import (
+	"context"
 	"fmt"
 	"sort"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -30,6 +33,8 @@ func slices() kind.Kind {
 		Types: row.InNamespace[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](),
 		Rules: row.Rules[discoveryv1.EndpointSlice]{
 			Default:       fill,
+			Create:        func(_ context.Context, s *discoveryv1.EndpointSlice) { dropTopology(s, nil) },
+			Update:        dropTopology,
 			Check:         check,
 			Warn:          warn,
 			Unconditional: true,
@@ -49,6 +54,28 @@ func fill(s *discoveryv1.EndpointSlice) {
 	for i := range s.Ports {
 		row.OrElse(&s.Ports[i].Name, "")
 		row.OrElse(&s.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+}
+
+// dropTopology takes out deprecatedTopology, which nobody writes by v1, unless no endpoint is changed. A node that was
+// named by it there stays the endpoint's node. old is nil at creation.
+func dropTopology(s, old *discoveryv1.EndpointSlice) {
+	nodes := sets.New[string]()
+	if old != nil {
+		if apiequality.Semantic.DeepEqual(old.Endpoints, s.Endpoints) {
+			return
+		}
+		for i := range old.Endpoints {
+			nodes.Insert(old.Endpoints[i].DeprecatedTopology[corev1.LabelHostname])
+		}
+	}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		node := e.DeprecatedTopology[corev1.LabelHostname]
+		if e.NodeName == nil && nodes.Has(node) && len(validation.IsDNS1123Subdomain(node)) == 0 {
+			e.NodeName = &node
+		}
+		e.DeprecatedTopology = nil
 	}
 }
 

@@ -39,17 +39,7 @@ func PodCertificateLife(seconds int32, signer string, at *field.Path) field.Erro
 func SignerAnnotations(m map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		bad := validation.IsQualifiedName(strings.ToLower(k))
-		switch {
-		case k == "":
-			errs = append(errs, field.Required(at, ""))
-		case len(bad) > 0:
-			for _, b := range bad {
-				errs = append(errs, field.Invalid(at, strings.ToLower(k), b))
-			}
-		case !strings.Contains(k, "/"):
-			errs = append(errs, field.Invalid(at, k, `must be a domain-prefixed key (such as "acme.io/foo")`))
-		}
+		errs = append(errs, validation.IsDomainPrefixedKey(at, strings.ToLower(k))...)
 	}
 	if apivalidation.ValidateAnnotationsSize(m) != nil {
 		errs = append(errs, field.TooLong(at, "", apivalidation.TotalAnnotationSizeLimitB))

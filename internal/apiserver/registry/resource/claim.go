@@ -126,13 +126,10 @@ func checkTemplate(t, was *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	var f row.Findings
 	meta := &t.Spec.ObjectMeta
 	f.Add(template.ValidateClaimMeta(meta, spec().Child("metadata"))...)
-	if was != nil {
-		if !apiequality.Semantic.DeepEqual(t.Spec, was.Spec) {
-			f.Invalid(spec(), row.Bare(t.Spec), apivalidation.FieldImmutableErrorMsg)
-		}
-		return f.List()
-	}
 	checkDevices(&f, &t.Spec.Spec.Devices, spec().Child("spec", "devices"), false)
+	if was != nil && !apiequality.Semantic.DeepEqual(t.Spec, was.Spec) {
+		f.Invalid(spec(), row.Bare(t.Spec), apivalidation.FieldImmutableErrorMsg)
+	}
 	return f.List()
 }
 

@@ -53,7 +53,7 @@ func checkConfiguration(f *row.Findings, c *resourcev1.DeviceConfiguration, p *f
 		f.Required(p.Child("opaque"), "")
 		return
 	}
-	checkDriver(f, c.Opaque.Driver, p.Child("opaque", "driver"))
+	checkDeclaredDriver(f, c.Opaque.Driver, p.Child("opaque", "driver"))
 	checkRaw(f, c.Opaque.Parameters, p.Child("opaque", "parameters"), rawRule{resourcev1.OpaqueParametersMaxLength, stored})
 }
 

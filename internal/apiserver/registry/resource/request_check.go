@@ -23,7 +23,10 @@ import (
 
 const (
 	oneKindOfRequest = "exactly one of `exactly` or `firstAvailable` is required"
-	badReference     = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+	// noAttribute is v1.37.2's word for a constraint without an attribute.
+	noAttribute = `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`
+
+	badReference = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
 
 // checkDevices judges what a claim asks for. stored says that its expressions were accepted before.
@@ -34,14 +37,12 @@ func checkDevices(f *row.Findings, d *resourcev1.DeviceClaim, p *field.Path, sto
 	each(f, of(p.Child("constraints"), d.Constraints, resourcev1.DeviceConstraintsMaxSize), func(c *resourcev1.DeviceConstraint, at *field.Path) {
 		checkReferences(f, c.Requests, known, at.Child("requests"))
 		switch {
-		case c.MatchAttribute != nil && c.DistinctAttribute != nil:
-			f.Invalid(at, nil, "exactly one of `matchAttribute` or `distinctAttribute` is required, but multiple fields are set")
 		case c.MatchAttribute != nil:
 			checkFullName(f, *c.MatchAttribute, at.Child("matchAttribute"))
 		case c.DistinctAttribute != nil:
 			checkFullName(f, *c.DistinctAttribute, at.Child("distinctAttribute"))
 		default:
-			f.Required(at, "exactly one of `matchAttribute` or `distinctAttribute` is required")
+			f.Required(at, noAttribute)
 		}
 	})
 	each(f, of(p.Child("config"), d.Config, resourcev1.DeviceConfigMaxSize), func(c *resourcev1.DeviceClaimConfiguration, at *field.Path) {
@@ -73,7 +74,7 @@ func checkReference(f *row.Findings, name string, known sets.Set[string], p *fie
 		return
 	}
 	for _, part := range parts {
-		checkLabel(f, part, p)
+		f.Label(p, part)
 	}
 	if !known.Has(name) {
 		f.Invalid(p, name, badReference)
@@ -100,21 +101,23 @@ type ask struct {
 }
 
 func checkRequest(f *row.Findings, r *resourcev1.DeviceRequest, p *field.Path, stored bool) {
-	checkLabel(f, r.Name, p.Child("name"))
-	once(f, of(p.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize), func(s *resourcev1.DeviceSubRequest) string { return s.Name },
+	f.Label(p.Child("name"), r.Name)
+	switch e := r.Exactly; {
+	case e == nil && len(r.FirstAvailable) == 0:
+		f.Required(p, oneKindOfRequest)
+	case e != nil && len(r.FirstAvailable) > 0:
+		f.Invalid(p, nil, oneKindOfRequest+", but multiple fields are set")
+	case e != nil:
+		asked := ask{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, e.Capacity}
+		checkAsk(f, asked, p.Child("exactly"), stored)
+		return
+	}
+	list := of(p.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize)
+	once(f, list, func(s *resourcev1.DeviceSubRequest) string { return s.Name },
 		func(s *resourcev1.DeviceSubRequest, at *field.Path) {
-			checkLabel(f, s.Name, at.Child("name"))
+			f.Label(at.Child("name"), s.Name)
 			checkAsk(f, ask{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, s.Capacity}, at, stored)
 		})
-	if e := r.Exactly; e != nil {
-		checkAsk(f, ask{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, e.Capacity}, p.Child("exactly"), stored)
-	}
-	switch {
-	case r.Exactly == nil && len(r.FirstAvailable) == 0:
-		f.Required(p, oneKindOfRequest)
-	case r.Exactly != nil && len(r.FirstAvailable) > 0:
-		f.Invalid(p, nil, oneKindOfRequest+", but multiple fields are set")
-	}
 }
 
 func checkAsk(f *row.Findings, a ask, p *field.Path, stored bool) {
@@ -212,6 +215,18 @@ func checkPool(f *row.Findings, name string, p *field.Path) {
 	}
 	for _, part := range strings.Split(name, "/") {
 		f.Subdomain(p, part)
+	}
+}
+
+// checkDeclaredDriver is checkDriver where v1.37.2 declares it at the type, in other words.
+func checkDeclaredDriver(f *row.Findings, name string, p *field.Path) {
+	switch {
+	case name == "":
+		f.Required(p, "")
+	case len(name) > resourcev1.DriverNameMaxLength:
+		f.Add(field.TooLong(p, name, resourcev1.DriverNameMaxLength))
+	default:
+		f.Add(validate.LongNameCaseless(context.Background(), operation.Operation{}, p, &name, nil)...)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validate"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
@@ -29,6 +30,9 @@ func checkSlice(s, was *resourcev1.ResourceSlice) field.ErrorList {
 		f.Same(spec().Child("nodeName"), x.NodeName, was.Spec.NodeName)
 	}
 	checkNodeChoice(&f, x)
+	if x.Devices != nil && x.SharedCounters != nil {
+		f.Invalid(spec(), "", "only one of `sharedCounters` or `devices` is allowed")
+	}
 	most := resourcev1.ResourceSliceMaxDevices
 	for i := range x.Devices {
 		if d := &x.Devices[i]; len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 {
@@ -38,14 +42,12 @@ func checkSlice(s, was *resourcev1.ResourceSlice) field.ErrorList {
 	perDevice := row.Value(x.PerDeviceNodeSelection)
 	once(&f, of(spec().Child("devices"), x.Devices, most), func(d *resourcev1.Device) string { return d.Name },
 		func(d *resourcev1.Device, at *field.Path) { checkDevice(&f, d, at, perDevice) })
-	if len(x.Devices) > 0 && len(x.SharedCounters) > 0 {
-		f.Invalid(spec(), fmt.Sprintf("{%s}", "`devices`, `sharedCounters`"), "only one of `sharedCounters` or `devices` is allowed")
-	}
 	once(&f, of(spec().Child("sharedCounters"), x.SharedCounters, resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
 		func(c *resourcev1.CounterSet, at *field.Path) {
 			checkLabel(&f, c.Name, at.Child("name"))
 			checkCounters(&f, c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, at.Child("counters"))
 		})
+	checkValueKinds(&f, x.Devices)
 	return f.List()
 }
 
@@ -99,7 +101,7 @@ func checkNodeChoice(f *row.Findings, x *resourcev1.ResourceSliceSpec) {
 }
 
 func checkDevice(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice bool) {
-	checkLabel(f, d.Name, p.Child("name"))
+	f.Label(p.Child("name"), d.Name)
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 		f.Invalid(p, n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
 	}
@@ -129,34 +131,40 @@ func checkDevice(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice
 
 // checkDeviceNodes wants a device to say which nodes reach it when, and only when, its slice leaves that to devices.
 func checkDeviceNodes(f *row.Findings, d *resourcev1.Device, p *field.Path, perDevice bool) {
+	if !perDevice {
+		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
+			f.Invalid(p, nil, "`nodeName`, `nodeSelector` and `allNodes` can only be set "+
+				"if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")
+		}
+		return
+	}
 	var set []string
-	if d.NodeName != nil {
+	switch at := p.Child("nodeName"); {
+	case d.NodeName == nil:
+	case *d.NodeName == "":
+		f.Invalid(at, "", "must not be empty")
+	default:
 		set = append(set, "`nodeName`")
-		f.Subdomain(p.Child("nodeName"), *d.NodeName)
+		f.Subdomain(at, *d.NodeName)
 	}
 	if s := d.NodeSelector; s != nil {
 		set = append(set, "`nodeSelector`")
 		f.Add(template.ValidateNodeSelector(s, p.Child("nodeSelector"))...)
-		if len(s.NodeSelectorTerms) != 1 {
-			f.Invalid(p.Child("nodeSelector", "nodeSelectorTerms"), row.Bare(s.NodeSelectorTerms), "must have exactly one node selector term")
-		}
 	}
-	if d.AllNodes != nil {
+	switch at := p.Child("allNodes"); {
+	case d.AllNodes == nil:
+	case *d.AllNodes:
 		set = append(set, "`allNodes`")
-		if !*d.AllNodes {
-			f.Invalid(p.Child("allNodes"), false, "must be either unset or set to true")
-		}
+	default:
+		f.Invalid(at, false, "must be either unset or set to true")
 	}
-	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true"
+	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required " +
+		"when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
 	switch {
-	case perDevice && len(set) == 0:
+	case len(set) == 0:
 		f.Required(p, one)
-	case perDevice && len(set) > 1:
-		f.Invalid(p, fmt.Sprintf("{%s}", strings.Join(set, ", ")), one+" in the ResourceSlice spec")
-	case !perDevice && len(set) > 0:
-		for _, s := range set {
-			f.Invalid(p.Child(strings.Trim(s, "`")), nil, "`perDeviceNodeSelection` must be set to true in the ResourceSlice spec to use it")
-		}
+	case len(set) > 1:
+		f.Invalid(p, fmt.Sprintf("{%s}", strings.Join(set, ", ")), one)
 	}
 }
 
@@ -174,11 +182,7 @@ func checkCounters(f *row.Findings, m map[string]resourcev1.Counter, most int, p
 }
 
 func checkTaint(f *row.Findings, t *resourcev1.DeviceTaint, p *field.Path) {
-	if t.Key == "" {
-		f.Required(p.Child("key"), "")
-	} else {
-		f.Add(validate.LabelKey(context.Background(), operation.Operation{}, p.Child("key"), &t.Key, nil)...)
-	}
+	f.Add(metavalidation.ValidateLabelName(t.Key, p.Child("key"))...)
 	if t.Value != "" {
 		f.Add(validate.LabelValue(context.Background(), operation.Operation{}, p.Child("value"), &t.Value, nil)...)
 	}

@@ -50,7 +50,7 @@ func checkStatus(c, was *resourcev1.ResourceClaim) field.ErrorList {
 		}
 		seen.Insert(id)
 		if !given.Has(id) {
-			f.Invalid(at, id.String(), "must be an allocated device in the claim")
+			f.Invalid(at, sharedDevice(id), "must be an allocated device in the claim")
 		}
 	}
 	return f.List()
@@ -101,9 +101,9 @@ func checkAllocation(f *row.Findings, a *resourcev1.AllocationResult, known sets
 
 func checkResult(f *row.Findings, r *resourcev1.DeviceRequestAllocationResult, known sets.Set[string], p *field.Path) {
 	checkReference(f, r.Request, known, p.Child("request"))
-	checkDriver(f, r.Driver, p.Child("driver"))
+	checkDeclaredDriver(f, r.Driver, p.Child("driver"))
 	checkPool(f, r.Pool, p.Child("pool"))
-	checkLabel(f, r.Device, p.Child("device"))
+	f.Label(p.Child("device"), r.Device)
 	checkBinding(f, r.BindingConditions, r.BindingFailureConditions, p)
 	if r.ShareID != nil {
 		f.Add(validate.UUID(context.Background(), operation.Operation{}, p.Child("shareID"), r.ShareID, nil)...)
@@ -131,16 +131,19 @@ func checkBinding(f *row.Findings, good, bad []string, p *field.Path) {
 }
 
 // share is one device, or a part of it, that a claim was given.
-type share struct{ driver, pool, device, id string }
+type share struct{ Driver, Pool, Device, ShareID string }
 
 func shareOf(d *resourcev1.AllocatedDeviceStatus) share {
 	return share{d.Driver, d.Pool, d.Device, row.Value(d.ShareID)}
 }
 
+// sharedDevice is a share as refusals print it.
+type sharedDevice struct{ Driver, Pool, Device, ShareID string }
+
 func (s share) String() string {
-	out := s.driver + "/" + s.pool + "/" + s.device
-	if s.id != "" {
-		out += "/" + s.id
+	out := s.Driver + "/" + s.Pool + "/" + s.Device
+	if s.ShareID != "" {
+		out += "/" + s.ShareID
 	}
 	return out
 }

@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"math"
+
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/column"
@@ -44,7 +47,6 @@ const oneSource = "must specify exactly one of inlineVolumeSpec and persistentVo
 func checkAttachment(v, was *storagev1.VolumeAttachment) field.ErrorList {
 	var f row.Findings
 	s := &v.Spec
-	f.Add(template.ValidateDriverName(s.Attacher, spec().Child("attacher"))...)
 	source := spec().Child("source")
 	switch name := s.Source.PersistentVolumeName; {
 	case name == nil && s.Source.InlineVolumeSpec == nil:
@@ -53,12 +55,14 @@ func checkAttachment(v, was *storagev1.VolumeAttachment) field.ErrorList {
 		f.Forbidden(source, oneSource)
 	case name != nil && *name == "":
 		f.Required(source.Child("persistentVolumeName"), "must specify non empty persistentVolumeName")
-	case name != nil:
-		f.Subdomain(source.Child("persistentVolumeName"), *name)
-	default:
+	case name == nil:
 		f.Add(core.ValidateInlineVolume(s.Source.InlineVolumeSpec, source.Child("inlineVolumeSpec"))...)
 	}
 	f.Subdomain(spec().Child("nodeName"), s.NodeName)
+	if name := s.Source.PersistentVolumeName; name != nil {
+		f.Subdomain(source.Child("persistentVolumeName"), *name)
+	}
+	f.Add(template.ValidateDriverName(s.Attacher, spec().Child("attacher"))...) // declared at v1.37.2's type: judged last
 	if was != nil {
 		f.SameUnshown(spec(), s, &was.Spec)
 	}
@@ -79,8 +83,14 @@ func checkAttachmentStatus(v, _ *storagev1.VolumeAttachment) field.ErrorList {
 		child string
 		err   *storagev1.VolumeError
 	}{{"attachError", v.Status.AttachError}, {"detachError", v.Status.DetachError}} {
-		if e.err != nil && len(e.err.Message) > longestError {
+		if e.err == nil {
+			continue
+		}
+		if len(e.err.Message) > longestError {
 			f.Add(field.TooLong(status.Child(e.child, "message"), "", longestError))
+		}
+		if c := e.err.ErrorCode; c != nil && *c < 0 {
+			f.Invalid(status.Child(e.child, "errorCode"), *c, validation.InclusiveRangeError(0, math.MaxInt32))
 		}
 	}
 	return f.List()
