@@ -70,7 +70,7 @@ lint: ## static checks; every message names the fix
 
 .PHONY: ledger
 ledger: ## render docs/FEATURES.md from the rows that tests name and the last `make test`
-	@if [ -s build/test.json ]; then go run ./hack/ledger -results build/test.json; else go run ./hack/ledger; fi
+	@if [ -s build/test.json ]; then go run ./hack/featurestatus -results build/test.json; else go run ./hack/featurestatus; fi
 	@git --no-pager diff --stat -- docs/FEATURES.md
 
 .PHONY: bench

@@ -41,7 +41,7 @@ func TestStages(t *testing.T) {
 	e := func(n int, f journal.Fact) journal.Entry {
 		return journal.Entry{At: at(n), Ref: journal.Ref{Name: "p"}, Fact: f}
 	}
-	l := trace.Lives([]journal.Entry{
+	l := trace.PodTraces([]journal.Entry{
 		e(5, journal.Written{Verb: "create", Stored: took(3)}),
 		e(9, journal.Written{Verb: "create", Subresource: "binding", Stored: took(2)}),
 		e(12, journal.Called{Method: "List", Took: took(2)}),
@@ -105,11 +105,11 @@ func TestDocumentedLatencies(t *testing.T) {
 		e(12, journal.Ruled{Took: journal.Took(2 * time.Millisecond)}),
 		e(40, journal.Bound{Node: "n"}),
 	}
-	got, err := scheduledOf(trace.Lives(entries)[0], called)
+	got, err := scheduledOf(trace.PodTraces(entries)[0], called)
 	if want := (scheduled{9 * time.Millisecond, 2 * time.Millisecond, 31 * time.Millisecond}); err != nil || got != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	if _, err := scheduledOf(trace.Lives(entries[:3])[0], called); err == nil {
+	if _, err := scheduledOf(trace.PodTraces(entries[:3])[0], called); err == nil {
 		t.Error("got figures of a Pod that was not scheduled, want an error")
 	}
 }

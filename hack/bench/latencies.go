@@ -22,7 +22,7 @@ import (
 // to its place in the queue, the decision, and from the queue to the acknowledged binding.
 type scheduled struct{ queued, decided, bound time.Duration }
 
-func scheduledOf(l trace.Life, called time.Time) (scheduled, error) {
+func scheduledOf(l trace.PodTrace, called time.Time) (scheduled, error) {
 	queued, a := first(l, func(f journal.Fact) bool { q, ok := f.(journal.Queued); return ok && q.Queue == "active" })
 	ruled, b := last(l, func(f journal.Fact) bool { _, ok := f.(journal.Ruled); return ok })
 	bound, c := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Bound); return ok })

@@ -131,7 +131,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	b.archive = filepath.Join(dir, "busybox.tar")
-	if err := images.Archive(b.archive, images.Only(images.Standard(), image)); err != nil {
+	if err := images.Archive(b.archive, images.Select(images.Standard(), image)); err != nil {
 		return err
 	}
 	for _, p := range parts {

@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/hack/bench/result"
-	dirs "github.com/gantry-project/gantry/internal/linux/instance"
-	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
+	dirs "github.com/gantry-project/gantry/internal/instance"
+	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/replay/instance"
@@ -56,7 +56,7 @@ type proxied struct {
 	sizes  []int
 	dir    string
 	client *cluster
-	table  *wire.Table
+	table  *nfnetlink.Table
 	health string
 	server *exec.Cmd
 	proxy  *exec.Cmd
@@ -94,8 +94,8 @@ func (p *proxied) begin(ctx context.Context) (err error) {
 	if p.client, err = connect(starting, i); err != nil {
 		return err
 	}
-	table := rules.Table(rules.Settings{Family: rules.IPv4, MasqueradeBit: 14})
-	p.table, err = wire.Open(new(wire.Line), rules.IPv4, "gantry_proxy_"+dirs.ID(p.dir), table)
+	table := rules.NewTableFrame(rules.Settings{Family: rules.IPv4, MasqueradeBit: 14})
+	p.table, err = nfnetlink.Open(new(nfnetlink.Conn), rules.IPv4, "gantry_proxy_"+dirs.ID(p.dir), table)
 	return err
 }
 
@@ -260,7 +260,7 @@ func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	notified := make(chan time.Time, 1000)
-	if err := p.table.Listen(ctx, func(h wire.Heard) {
+	if err := p.table.Listen(ctx, func(h nfnetlink.Notification) {
 		if slices.Contains(h.Sets, "service-ips") {
 			notified <- time.Now()
 		}

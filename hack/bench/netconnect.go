@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/hack/bench/result"
-	"github.com/gantry-project/gantry/internal/proxy/kernel"
-	"github.com/gantry-project/gantry/internal/proxy/kernel/wire"
+	"github.com/gantry-project/gantry/internal/proxy/nftables"
+	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -61,12 +61,12 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	if err := measure("direct", netip.AddrPortFrom(serverPod.Addr(), directPort).String()); err != nil {
 		return nil, err
 	}
-	var table *kernel.Table
+	var table *nftables.Table
 	settings := rules.Settings{
-		Family: rules.IPv4, MasqueradeBit: 14, Local: rules.Local{Interface: "br0"}, Confine: []string{"br0"},
+		Family: rules.IPv4, MasqueradeBit: 14, LocalDetector: rules.LocalTrafficDetector{Interface: "br0"}, ConfineInterfaces: []string{"br0"},
 	}
 	if err := node.Do(func(ns.NetNS) (err error) {
-		table, err = kernel.Open(new(wire.Line), rules.IPv4, "gantry_proxy_bench", rules.Table(settings))
+		table, err = nftables.Open(new(nfnetlink.Conn), rules.IPv4, "gantry_proxy_bench", rules.NewTableFrame(settings))
 		return err
 	}); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	for _, n := range []int{10, 1000, 10_000} {
 		now := servicesOf(n, settings)
 		if err := node.Do(func(ns.NetNS) error {
-			if err := table.Set(ctx); err != nil {
+			if err := table.EnsureFrame(ctx); err != nil {
 				return err
 			}
 			return table.Apply(ctx, rules.Delta(was, now))
@@ -129,12 +129,12 @@ func servicesOf(n int, s rules.Settings) rules.State {
 	all := rules.NewState()
 	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
 		for _, protocol := range []string{"tcp", "udp"} {
-			p := rules.Port{
+			p := rules.ServicePort{
 				Service: types.NamespacedName{Namespace: "default", Name: name}, Name: protocol, Protocol: protocol, Number: 80,
-				At: rules.Addresses{Cluster: at}, Any: true,
+				Addresses: rules.Addresses{Cluster: at}, AnyEndpoint: true,
 			}
 			for _, e := range ends {
-				p.Cluster = append(p.Cluster, rules.Endpoint{AddrPort: e})
+				p.ClusterEndpoints = append(p.ClusterEndpoints, rules.Endpoint{AddrPort: e})
 			}
 			all.Add(p.State(s))
 			if len(ends) > 1 {
@@ -217,11 +217,11 @@ func (b *bench) deleteFlows(node, client ns.NetNS) (time.Duration, error) {
 	}); err != nil {
 		return 0, err
 	}
-	gone := rules.NewFlows([]rules.Port{{Protocol: "udp", Number: 80, At: rules.Addresses{Cluster: targetService}}})
+	gone := rules.NewUDPFlows([]rules.ServicePort{{Protocol: "udp", Number: 80, Addresses: rules.Addresses{Cluster: targetService}}})
 	var took time.Duration
 	err := node.Do(func(ns.NetNS) error {
 		began := time.Now()
-		n, err := kernel.ForgetStale(rules.IPv4, gone)
+		n, err := nftables.CleanStaleEntries(rules.IPv4, gone)
 		took = time.Since(began)
 		if err == nil && n < conversations*9/10 {
 			err = fmt.Errorf("%d of %d conversations were found", n, conversations)

@@ -70,7 +70,7 @@ func (n *nodeBench) lives(ctx context.Context, rounds, atOnce int) (lives, error
 
 // add reads the journal of a Pod that is gone. The watch may bring that before the journal has it.
 func (l *lives) add(ctx context.Context, c *cluster, p lived) error {
-	var life trace.Life
+	var life trace.PodTrace
 	var start, end []stage
 	var traced, calls time.Duration
 	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -96,9 +96,9 @@ func (l *lives) add(ctx context.Context, c *cluster, p lived) error {
 
 // shares are what a Pod's journal says of created → running: what was spent in calls, and what was
 // not.
-func shares(l trace.Life) (own, calls time.Duration, err error) {
+func shares(l trace.PodTrace) (own, calls time.Duration, err error) {
 	reached := false
-	for _, s := range l.Shares {
+	for _, s := range l.Breakdown {
 		if s.Name == "created → bound" || s.Name == "bound → running" || s.Name == "created → running" {
 			own, calls = own+s.Own(), calls+s.Calls
 			reached = reached || s.Name != "created → bound"

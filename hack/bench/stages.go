@@ -13,20 +13,20 @@ import (
 )
 
 // lifeOf reads what the journal holds of a Pod that had the name; of several, of the last one.
-func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.Life, error) {
+func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.PodTrace, error) {
 	at := "/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/" + pod
 	get := c.client.Discovery().RESTClient().Get().AbsPath(at).SetHeader("Accept", "application/json")
 	raw, err := get.DoRaw(ctx)
 	if err != nil {
-		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
+		return trace.PodTrace{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
 	}
 	var all struct{ Entries []journal.Entry }
 	if err := json.Unmarshal(raw, &all); err != nil {
-		return trace.Life{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
+		return trace.PodTrace{}, fmt.Errorf("journal of pod/%s: %w", pod, err)
 	}
-	lives := trace.Lives(all.Entries)
+	lives := trace.PodTraces(all.Entries)
 	if len(lives) == 0 {
-		return trace.Life{}, fmt.Errorf("the journal holds nothing of pod/%s", pod)
+		return trace.PodTrace{}, fmt.Errorf("the journal holds nothing of pod/%s", pod)
 	}
 	return lives[len(lives)-1], nil
 }
@@ -46,7 +46,7 @@ type stage struct {
 }
 
 // entries of a life that match are narrowed to one: the first or the last.
-func first(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
+func first(l trace.PodTrace, is func(journal.Fact) bool) (journal.Entry, bool) {
 	i := slices.IndexFunc(l.Entries, func(e journal.Entry) bool { return is(e.Fact) })
 	if i < 0 {
 		return journal.Entry{}, false
@@ -54,7 +54,7 @@ func first(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
 	return l.Entries[i], true
 }
 
-func last(l trace.Life, is func(journal.Fact) bool) (journal.Entry, bool) {
+func last(l trace.PodTrace, is func(journal.Fact) bool) (journal.Entry, bool) {
 	l.Entries = slices.Clone(l.Entries)
 	slices.Reverse(l.Entries)
 	return first(l, is)
@@ -84,7 +84,7 @@ func began(e journal.Entry) time.Time {
 // startStages cut a Pod's start, from the client's call to the event that shows it Running. The
 // waits for the store are those of the writes on the way, from the object as it is to be written to
 // etcd's acknowledgement, a sync to disk.
-func startStages(l trace.Life, from, seen time.Time) ([]stage, error) {
+func startStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	created, a := first(l, wrote("create", ""))
 	bound, b := first(l, wrote("create", "binding"))
 	sandbox, c := first(l, called("RunPodSandbox"))
@@ -99,7 +99,7 @@ func startStages(l trace.Life, from, seen time.Time) ([]stage, error) {
 }
 
 // endStages cut a Pod's end, from the client's call to the event that it is gone.
-func endStages(l trace.Life, from, seen time.Time) ([]stage, error) {
+func endStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	marked, a := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Deleting); return ok })
 	stop, b := first(l, called("StopContainer"))
 	stopped, c := first(l, called("StopPodSandbox"))
@@ -113,7 +113,7 @@ func endStages(l trace.Life, from, seen time.Time) ([]stage, error) {
 	}), nil
 }
 
-func cut(l trace.Life, from time.Time, marks []mark) []stage {
+func cut(l trace.PodTrace, from time.Time, marks []mark) []stage {
 	var out []stage
 	for _, m := range marks {
 		calls := l.InCalls(from, m.at)

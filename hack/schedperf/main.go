@@ -41,7 +41,7 @@ type options struct {
 	grow   int
 	gantry string
 	running
-	beside   rival
+	compared comparedScheduler
 	creators int
 	config   string
 	profile  string
@@ -74,11 +74,11 @@ func main() {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "api: API server that runs already")
 	f.StringVar(&o.scheduler, "scheduler-name", "default-scheduler", "api: spec.schedulerName of the Pods")
 	f.IntVar(&o.pid, "pid", 0, "api: process of the scheduler, for its CPU time and memory")
-	f.StringVar(&o.beside.program, "other", "",
+	f.StringVar(&o.compared.program, "other", "",
 		"api: another scheduler's program, measured in turns with ours; it must take --config as kube-scheduler does")
-	f.StringVar(&o.beside.name, "other-name", "", "api: its name and version, for the results (default: the program's)")
-	f.IntVar(&o.beside.rounds, "rounds", 2, "api: turns of each scheduler, with -other")
-	f.StringVar(&o.beside.logs, "logs", "", "api: directory for what the schedulers print, with -other")
+	f.StringVar(&o.compared.name, "other-name", "", "api: its name and version, for the results (default: the program's)")
+	f.IntVar(&o.compared.rounds, "rounds", 2, "api: turns of each scheduler, with -other")
+	f.StringVar(&o.compared.logs, "logs", "", "api: directory for what the schedulers print, with -other")
 	f.IntVar(&o.creators, "creators", 16, "api: concurrent clients that create Pods")
 	f.StringVar(&o.config, "config", "", "api: KubeSchedulerConfiguration of `gantry scheduler` (default: every node is scored)")
 	f.StringVar(&o.profile, "cpuprofile", "",
@@ -92,7 +92,7 @@ func main() {
 	defer stop()
 	verbs := map[string]func(context.Context, options) ([]row, error){"memory": inMemory, "openb": openb, "api": throughAPI}
 	run := verbs[verb]
-	if verb == "api" && o.beside.program != "" {
+	if verb == "api" && o.compared.program != "" {
 		run = sideBySide
 	}
 	if run == nil {
@@ -118,8 +118,8 @@ func (o options) keep(run result.Run, rows []row) error {
 		latency = "decision"
 	}
 	run.Part = "schedperf-" + run.Part
-	if o.beside.program != "" {
-		run.Beside = cmp.Or(o.beside.name, filepath.Base(o.beside.program))
+	if o.compared.program != "" {
+		run.Beside = cmp.Or(o.compared.name, filepath.Base(o.compared.program))
 	}
 	run.Figures = figures(rows, latency)
 	return run.Write(o.out)
@@ -128,7 +128,7 @@ func (o options) keep(run result.Run, rows []row) error {
 // part is how a verb's results are named.
 func (o options) part(verb string) string {
 	switch {
-	case verb == "api" && o.beside.program != "":
+	case verb == "api" && o.compared.program != "":
 		return "beside"
 	case verb == "openb" && !o.inMemory(verb):
 		return "openb-api"
@@ -142,13 +142,13 @@ func (o options) inMemory(part string) bool {
 }
 
 // chosen are the shapes and sizes asked for.
-func (o options) chosen(each func(s shape, nodes int) error) error {
+func (o options) chosen(each func(s workload, nodes int) error) error {
 	for _, size := range strings.Split(o.nodes, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil {
 			return fmt.Errorf("-nodes: %w", err)
 		}
-		for _, s := range shapes {
+		for _, s := range workloads {
 			if o.only != "" && !strings.Contains(","+o.only+",", ","+s.name+",") {
 				continue
 			}

@@ -10,17 +10,17 @@ import (
 // machine may delay a cycle, but does not count as its cost.
 func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 	t.Helper()
-	m, err := newMind(false)
+	m, err := newEvaluator(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
+	i := slices.IndexFunc(workloads, func(s workload) bool { return s.name == name })
 	if i < 0 {
 		t.Fatalf("no shape %s", name)
 	}
-	s := &shapes[i]
+	s := &workloads[i]
 	for n := range nodes {
-		m.world.SetNode(s.makeNode(n))
+		m.snapshot.SetNode(s.makeNode(n))
 	}
 	each := make([]time.Duration, 0, pods)
 	for k := range pods {

@@ -31,7 +31,7 @@ type row struct {
 
 func table(rows []row) string {
 	if len(rows) > 0 && rows[0].Scheduler != "" {
-		return versus(rows)
+		return comparisonTable(rows)
 	}
 	var b strings.Builder
 	b.WriteString("| Case | Nodes | Pods | Placed | Pods/s | Pods per core-second | p50, ms | p99, ms | RSS, MiB | |\n")
@@ -43,9 +43,9 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// versus sets each scheduler's turns of a case side by side, with the ratio of all their Pods per
+// comparisonTable sets each scheduler's turns of a case side by side, with the ratio of all their Pods per
 // core-second.
-func versus(rows []row) string {
+func comparisonTable(rows []row) string {
 	var b strings.Builder
 	first, other := rows[0].Scheduler, ""
 	for _, r := range rows {
@@ -61,7 +61,7 @@ func versus(rows []row) string {
 		for n < len(rest) && rest[n].Case == rest[0].Case && rest[n].Nodes == rest[0].Nodes {
 			n++
 		}
-		us, them := turns(rest[:n], first), turns(rest[:n], other)
+		us, them := resultsOf(rest[:n], first), resultsOf(rest[:n], other)
 		times := "-"
 		if them.rate() > 0 {
 			times = fmt.Sprintf("%.1f", us.rate()/them.rate())
@@ -74,8 +74,8 @@ func versus(rows []row) string {
 	return b.String()
 }
 
-// side is what one scheduler did of a case in all its turns.
-type side struct {
+// schedulerResult is what one scheduler did of a case in all its turns.
+type schedulerResult struct {
 	rates, notes []string // a turn each; what went wrong
 	placed       int
 	cpu          float64
@@ -83,8 +83,8 @@ type side struct {
 	rss          int64
 }
 
-func turns(rows []row, who string) side {
-	var s side
+func resultsOf(rows []row, who string) schedulerResult {
+	var s schedulerResult
 	for _, r := range rows {
 		if r.Scheduler != who {
 			continue
@@ -99,7 +99,7 @@ func turns(rows []row, who string) side {
 }
 
 // rate is Pods per second of processor time.
-func (s side) rate() float64 {
+func (s schedulerResult) rate() float64 {
 	if s.cpu == 0 {
 		return 0
 	}
@@ -107,7 +107,7 @@ func (s side) rate() float64 {
 }
 
 // clock are the cells of times and memory: of several turns the least.
-func (s side) clock() string {
+func (s schedulerResult) clock() string {
 	if len(s.p50) == 0 {
 		return "- | - | -"
 	}

@@ -26,7 +26,7 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 	}
 	create("before")
 	names, err := dns.New(t.Context(), dns.Options{
-		API: rootTo(at), Domain: "cluster.local", Alone: true, Node: "n1",
+		API: rootTo(at), Domain: "cluster.local", NoUpstreams: true, Node: "n1",
 		Listen: dns.Listen{Bind: netip.MustParseAddrPort("127.0.0.1:0")},
 	})
 	if err != nil {
@@ -46,8 +46,8 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 				code = r.Rcode
 			}
 			if time.Now().After(end) {
-				said, _ := os.ReadFile(v.log.Name())
-				t.Fatalf("%s: got %s, want %s\n%s", name, miekg.RcodeToString[code], miekg.RcodeToString[want], said)
+				message, _ := os.ReadFile(v.log.Name())
+				t.Fatalf("%s: got %s, want %s\n%s", name, miekg.RcodeToString[code], miekg.RcodeToString[want], message)
 			}
 		}
 	}
@@ -57,12 +57,12 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 	for round := range 4 {
 		v.kill()
 		v.start()
-		name, begun := fmt.Sprintf("round-%d", round), time.Now()
+		name, started := fmt.Sprintf("round-%d", round), time.Now()
 		create(name)
 		told(name, miekg.RcodeSuccess)
 		written(t, v.log.Name(), func() error { return client.Delete(t.Context(), last, metav1.DeleteOptions{}) })
 		told(last, miekg.RcodeNameError)
-		t.Logf("round %d: heard of both after %s, the server's start included", round, time.Since(begun).Round(time.Millisecond))
+		t.Logf("round %d: heard of both after %s, the server's start included", round, time.Since(started).Round(time.Millisecond))
 		last = name
 	}
 }

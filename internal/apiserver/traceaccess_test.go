@@ -22,20 +22,20 @@ func TestADryRunLeavesNoTraceWithRBACAndAdmission(t *testing.T) {
 	UseDefaultAccess(t, &c)
 	dryRuns(t, c, func(c kubernetes.Interface, ns string) {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		must[*corev1.ServiceAccount](t)(c.CoreV1().ServiceAccounts(ns).Create(t.Context(), account, metav1.CreateOptions{}))
+		mustCreate[*corev1.ServiceAccount](t)(c.CoreV1().ServiceAccounts(ns).Create(t.Context(), account, metav1.CreateOptions{}))
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}} // a resize looks at the Pod's node
-		must[*corev1.Node](t)(c.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
+		mustCreate[*corev1.Node](t)(c.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
 		hard := corev1.ResourceList{}
 		for _, name := range []corev1.ResourceName{"pods", "services", "secrets", "configmaps", "count/deployments.apps"} {
 			hard[name] = resource.MustParse("100")
 		}
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "counts"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
-		q = must[*corev1.ResourceQuota](t)(c.CoreV1().ResourceQuotas(ns).Create(t.Context(), q, metav1.CreateOptions{}))
+		q = mustCreate[*corev1.ResourceQuota](t)(c.CoreV1().ResourceQuotas(ns).Create(t.Context(), q, metav1.CreateOptions{}))
 		q.Status.Hard, q.Status.Used = hard, corev1.ResourceList{}
 		for name := range hard {
 			q.Status.Used[name] = resource.MustParse("0")
 		}
-		must[*corev1.ResourceQuota](t)(c.CoreV1().ResourceQuotas(ns).UpdateStatus(t.Context(), q, metav1.UpdateOptions{}))
+		mustCreate[*corev1.ResourceQuota](t)(c.CoreV1().ResourceQuotas(ns).UpdateStatus(t.Context(), q, metav1.UpdateOptions{}))
 	})
 }
 
@@ -51,12 +51,12 @@ var reviewBodies = map[string]string{
 }
 
 // reviews sends every served kind that can be created and nothing else.
-func (d *dry) reviews(lists []*metav1.APIResourceList, ns string) {
+func (d *traceSession) reviews(lists []*metav1.APIResourceList, ns string) {
 	pod := `{"metadata":{"name":"unbound"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	if code, text := d.do(http.MethodPost, "/api/v1/namespaces/"+ns+"/pods", "application/json", pod); code >= 300 {
 		d.t.Errorf("the Pod that is to be bound: got %d %s, want 201", code, text)
 	}
-	d.settle("Pod")
+	d.waitUntilIdle("Pod")
 	for _, l := range lists {
 		for _, r := range l.APIResources {
 			if strings.Contains(r.Name, "/") || !slices.Equal(r.Verbs, metav1.Verbs{"create"}) || d.worked[r.Name+" create"] {

@@ -26,15 +26,15 @@ func (e *engine) handshake(ctx context.Context, o cri.Options) error {
 // whileAway asks again until the answer is another than that the runtime is away, or ctx ends. It says what it waits
 // for, each cause once in a row.
 func (e *engine) whileAway(ctx context.Context, ask func() error) error {
-	said := ""
+	output := ""
 	for {
 		err := ask()
 		if !cri.Away(err) || ctx.Err() != nil {
 			return err
 		}
-		if text := err.Error(); text != said {
-			said = text
-			e.say("waiting for the container runtime: %s", text)
+		if text := err.Error(); text != output {
+			output = text
+			e.logf("waiting for the container runtime: %s", text)
 		}
 		select {
 		case <-ctx.Done():

@@ -36,24 +36,24 @@ func away(err error) bool {
 
 // begin has containerd running with all that Start promises, and sets c.proc. It begins again when containerd dies.
 func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
-	lag := neverDied
+	delay := noRestartYet
 	for born := time.Now(); ; born = time.Now() {
-		what, again, err := c.attempt(ctx, config)
-		if err == nil || !again || ctx.Err() != nil {
+		what, rescan, err := c.attempt(ctx, config)
+		if err == nil || !rescan || ctx.Err() != nil {
 			return what, err
 		}
-		c.cfg.tell(Event{What: Failed, Err: err})
-		lag = nextLag(lag, time.Since(born))
+		c.cfg.notify(Event{Kind: Failed, Err: err})
+		delay = nextRestartDelay(delay, time.Since(born))
 		select {
 		case <-ctx.Done():
 			return what, err
-		case <-time.After(lag):
+		case <-time.After(delay):
 		}
 	}
 }
 
 // attempt is one try of begin; again tells that the next may succeed.
-func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, again bool, err error) {
+func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, rescan bool, err error) {
 	proc, err := c.cfg.adopt(ctx, config)
 	if err != nil {
 		return "", false, err
@@ -74,7 +74,7 @@ func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, aga
 		return what, true, err
 	}
 	if what == Started {
-		err = errors.Join(err, proc.end(ctx, stopGrace))
+		err = errors.Join(err, proc.terminate(ctx, stopGrace))
 	}
 	return what, false, err
 }
@@ -82,7 +82,7 @@ func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, aga
 // over tells whether the process has ended.
 func (p *process) over() bool {
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return true
 	default:
 		return false

@@ -20,8 +20,8 @@ var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)
 //
 // row: NET-12
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
-	m := newMeter()
-	m.pending(&mailbox{})
+	m := newMetrics()
+	m.registerPending(&changeTracker{})
 	to := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(to); close(to) }()
 	got := map[string]string{}

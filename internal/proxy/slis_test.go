@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/knftables"
 
-	"github.com/gantry-project/gantry/internal/proxy/kernel"
+	"github.com/gantry-project/gantry/internal/proxy/nftables"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -21,12 +21,12 @@ func TestTheMetricsPortShowsItsChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}
-	table := Table{Settings: s, Kernel: kernel.With(knftables.NewFake(knftables.IPv4Family, "t"), rules.Table(s))}
+	table := Table{Settings: s, Kernel: nftables.NewWithInterface(knftables.NewFake(knftables.IPv4Family, "t"), rules.NewTableFrame(s))}
 	p, err := New(Options{Client: fake.NewClientset(), Node: "n1", Tables: []Table{table}, Metrics: l})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.serve(t.Context())()
+	defer p.serveHTTP(t.Context())()
 	for _, c := range []struct{ path, want string }{
 		{"/healthz", "ok"}, {"/metrics/slis", `kubernetes_healthcheck{name="ping",type="healthz"} 1`},
 	} {

@@ -3,7 +3,7 @@
 //
 // hack/bench and hack/schedperf write such files into docs/performance; hack/bench renders the page
 // docs/performance/README.md from them. A file holds its part's last run: a new run replaces it,
-// and docs/performance/history.md has a line for what a change of the code changed.
+// and docs/performance/controllerrevision.md has a line for what a change of the code changed.
 package result
 
 import (

@@ -7,20 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Terminated is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
-const Terminated = 12500
+// TerminatedPodThreshold is how many ended Pods are kept before the oldest are removed (upstream's --terminated-pod-gc-threshold).
+const TerminatedPodThreshold = 12500
 
-// Quarantine is how long a node must have been missing before its Pods are given up.
-const Quarantine = 40 * time.Second
+// QuarantineTime is how long a node must have been missing before its Pods are given up.
+const QuarantineTime = 40 * time.Second
 
 // In is what the collector looks at.
 type In struct {
-	Pods    []*corev1.Pod
-	Nodes   map[string]*corev1.Node
-	Missing map[string]time.Time // since when a node that Pods name does not exist
-	Keep    int
-	Now     time.Time
-	// Quarantine of nodes that are missing.
+	Pods                []*corev1.Pod
+	Nodes               map[string]*corev1.Node
+	Missing             map[string]time.Time // since when a node that Pods name does not exist
+	TerminatedThreshold int
+	Now                 time.Time
+	// QuarantineTime of nodes that are missing.
 	Quarantine time.Duration
 }
 
@@ -61,12 +61,12 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 			ended = append(ended, p)
 		}
 	}
-	return append(out, oldest(ended, in.Keep)...), missing
+	return append(out, oldestTerminated(ended, in.TerminatedThreshold)...), missing
 }
 
 // wait is how long the next look can wait: until a missing node's quarantine ends, at most the usual period.
 func wait(in In, missing map[string]time.Time) time.Duration {
-	next := period
+	next := gcCheckPeriod
 	for _, since := range missing {
 		if left := since.Add(in.Quarantine).Sub(in.Now); left > 0 {
 			next = min(next, left)
@@ -92,7 +92,7 @@ func outOfService(n *corev1.Node) bool {
 	return false
 }
 
-func oldest(ended []*corev1.Pod, keep int) []Removal {
+func oldestTerminated(ended []*corev1.Pod, keep int) []Removal {
 	if keep <= 0 || len(ended) <= keep {
 		return nil
 	}

@@ -21,7 +21,7 @@ type nodeWork struct {
 	shutdownStart, shutdownEnd                prometheus.Gauge
 }
 
-func newNodeWork(k maker) nodeWork {
+func newNodeWork(k factory) nodeWork {
 	w := nodeWork{
 		evictions:   k.counter("kubelet_evictions", "[ALPHA] Cumulative number of pod evictions by eviction signal", "eviction_signal"),
 		preemptions: k.counter("kubelet_preemptions", "[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),

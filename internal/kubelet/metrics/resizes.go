@@ -18,7 +18,7 @@ type resizeWork struct {
 	took, deferred        *prometheus.HistogramVec
 }
 
-func newResizeWork(k maker) resizeWork {
+func newResizeWork(k factory) resizeWork {
 	return resizeWork{
 		requested: k.counter("kubelet_container_requested_resizes_total", "[ALPHA] Number of requested resizes, counted at the container level. "+
 			"Different resources on the same container are counted separately. The 'requirement' label refers to 'memory' or 'limits'; "+

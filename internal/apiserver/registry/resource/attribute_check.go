@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/gantry-project/gantry/internal/apiserver/registry/row"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-func checkAttribute(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Path) {
+func checkAttribute(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Path) {
 	if s := a.StringValue; s != nil && len(*s) > resourcev1.DeviceAttributeMaxValueLength {
 		f.Add(field.TooLong(p.Child("string"), *s, resourcev1.DeviceAttributeMaxValueLength))
 	}
@@ -29,7 +29,7 @@ func checkAttribute(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Pat
 }
 
 // checkValueKinds wants a value of one kind for each attribute. v1.37.2 declares this at the type: it is judged last.
-func checkValueKinds(f *row.Findings, devices []resourcev1.Device) {
+func checkValueKinds(f *typed.Errors, devices []resourcev1.Device) {
 	for i := range devices {
 		for _, name := range slices.Sorted(maps.Keys(devices[i].Attributes)) {
 			a := devices[i].Attributes[name]
@@ -39,7 +39,7 @@ func checkValueKinds(f *row.Findings, devices []resourcev1.Device) {
 	}
 }
 
-func checkValueKind(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Path) {
+func checkValueKind(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Path) {
 	var set []string
 	for _, v := range []struct {
 		child string
@@ -64,7 +64,7 @@ func checkValueKind(f *row.Findings, a *resourcev1.DeviceAttribute, p *field.Pat
 }
 
 // checkCapacity judges how much a device has and, when many claims share it, what each may ask for.
-func checkCapacity(f *row.Findings, c *resourcev1.DeviceCapacity, shared bool, p *field.Path) {
+func checkCapacity(f *typed.Errors, c *resourcev1.DeviceCapacity, shared bool, p *field.Path) {
 	r := c.RequestPolicy
 	if r == nil {
 		return
@@ -95,7 +95,7 @@ func checkCapacity(f *row.Findings, c *resourcev1.DeviceCapacity, shared bool, p
 	}
 }
 
-func checkValues(f *row.Findings, c *resourcev1.DeviceCapacity, at *field.Path) {
+func checkValues(f *typed.Errors, c *resourcev1.DeviceCapacity, at *field.Path) {
 	r, found := c.RequestPolicy, false
 	const most = 10
 	if len(r.ValidValues) > most {
@@ -116,7 +116,7 @@ func checkValues(f *row.Findings, c *resourcev1.DeviceCapacity, at *field.Path) 
 	}
 }
 
-func checkRange(f *row.Findings, c *resourcev1.DeviceCapacity, p *field.Path) {
+func checkRange(f *typed.Errors, c *resourcev1.DeviceCapacity, p *field.Path) {
 	r := c.RequestPolicy.ValidRange
 	if r.Min == nil {
 		f.Required(p.Child("min"), "required when validRange is defined")
