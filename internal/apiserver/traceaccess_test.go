@@ -24,6 +24,7 @@ func TestADryRunLeavesNoTraceWithRBACAndAdmission(t *testing.T) {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		mustCreate[*corev1.ServiceAccount](t)(c.CoreV1().ServiceAccounts(ns).Create(t.Context(), account, metav1.CreateOptions{}))
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}} // a resize looks at the Pod's node
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		mustCreate[*corev1.Node](t)(c.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
 		hard := corev1.ResourceList{}
 		for _, name := range []corev1.ResourceName{"pods", "services", "secrets", "configmaps", "count/deployments.apps"} {
