@@ -12,7 +12,10 @@ import (
 
 // newInstance makes an instance with the image ready to be imported at its first start.
 func (b *bench) newInstance(o instance.Options) (*instance.Instance, error) {
-	o.Binary, o.BinDir, o.NodeIP, o.Number = b.binary, b.binDir, "127.0.0.1", b.number
+	o.Binary, o.BinDir, o.Number = b.binary, b.binDir, b.number
+	if !o.Split { // a server alone proxies to no kubelet on loopback
+		o.NodeIP = "127.0.0.1"
+	}
 	i, err := instance.New(o)
 	if err != nil {
 		return nil, err

@@ -127,10 +127,10 @@ func (b *bench) fakePods(ctx context.Context) ([]result.Figure, error) {
 		return nil, err
 	}
 	defer n.remove(b)
-	if err := n.fill(ctx, 1000); err != nil {
+	if err := n.fill(ctx, b.times(1000)); err != nil {
 		return nil, err
 	}
-	err = n.rest(ctx, "1000 fake Pods")
+	err = n.rest(ctx, fmt.Sprintf("%d fake Pods", b.times(1000)))
 	return n.figures, err
 }
 
