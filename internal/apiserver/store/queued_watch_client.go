@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// newInProcessClient is a client of an embedded etcd whose watch streams cannot block themselves. The
-// library's own has channels without room where a connection has buffers: its goroutine that both
-// sends requests and takes answers waits for a server that waits for its answers to be taken, once
-// some twenty watches are cancelled at a time, and no watch of the stream brings anything ever
+// newInProcessClient is a client of an embedded etcd whose watch streams cannot block themselves.
+// The library's own has channels without room where a connection has buffers: its goroutine that
+// both sends requests and takes answers waits for a server that waits for its answers to be taken,
+// once some twenty watches are cancelled at a time, and no watch of the stream brings anything ever
 // after.
 func newInProcessClient(e *embed.Etcd) *clientv3.Client {
 	c := v3client.New(e.Server)
@@ -39,8 +39,8 @@ func (q queuedWatchClient) Watch(ctx context.Context, o ...grpc.CallOption) (pb.
 	return s, nil
 }
 
-// queuedWatchStream is a stream whose Send never waits. What waits is bounded by the watches there are:
-// each is opened and cancelled once, and one request for progress is as good as many.
+// queuedWatchStream is a stream whose Send never waits. What waits is bounded by the watches there
+// are: each is opened and cancelled once, and one request for progress is as good as many.
 type queuedWatchStream struct {
 	pb.Watch_WatchClient
 	ready chan struct{} // there is something to deliver

@@ -24,14 +24,15 @@ const (
 	trimPeriod = 15 * time.Second
 )
 
-// watchCacheHistory is the window of events that a watch cache keeps for those who resume. The library
-// grows it while events come quickly and shrinks it only when they come slowly: when they end, it
-// keeps two objects for each of up to a hundred thousand events for good. Nothing of the window is
-// public, so that it is reached through the library's own fields.
+// watchCacheHistory is the window of events that a watch cache keeps for those who resume. The
+// library grows it while events come quickly and shrinks it only when they come slowly: when they
+// end, it keeps two objects for each of up to a hundred thousand events for good. Nothing of the
+// window is public, so that it is reached through the library's own fields.
 type watchCacheHistory struct {
-	lock       *sync.RWMutex // of the watch cache
-	events     reflect.Value // the ring, a slice of pointers to events
-	first, end reflect.Value // numbers of the first event and of the next one; a place is its number modulo the capacity
+	lock   *sync.RWMutex // of the watch cache
+	events reflect.Value // the ring, a slice of pointers to events
+	// numbers of the first event and of the next one; a place is its number modulo the capacity
+	first, end reflect.Value
 	capacity   reflect.Value
 	removed    reflect.Value // something was let go since the list
 	snapshots  *cacherstore.WatchCacheStorage
@@ -49,7 +50,8 @@ func historyOf(c *cacher.Cacher) (h *watchCacheHistory, err error) {
 	history := structField(cache, "history").Elem()
 	h = &watchCacheHistory{
 		lock:   structField(cache, "RWMutex").Addr().Interface().(*sync.RWMutex),
-		events: structField(history, "cache"), first: structField(history, "startIndex"), end: structField(history, "endIndex"),
+		events: structField(history, "cache"), first: structField(history, "startIndex"),
+		end:      structField(history, "endIndex"),
 		capacity: structField(history, "capacity"), removed: structField(history, "removedEventSinceRelist"),
 		snapshots: structField(cache, "storage").Interface().(*cacherstore.WatchCacheStorage),
 	}
