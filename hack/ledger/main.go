@@ -1,4 +1,4 @@
-// Command ledger renders docs/FEATURES.md: every row of test/features/rows.md, whether a test proves it, and which.
+// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md, whether a test proves it, and which.
 //
 // A test proves a row by naming it in a comment before the test function or the table case: "// row: PRB-10" (several rows: "// row: PRB-10, PRB-11").
 // With -results FILE, the output of `go test -json`, a row counts as proven only when its test passed in that run.
@@ -33,7 +33,7 @@ type proof struct{ pkg, test string }
 
 func main() {
 	results := flag.String("results", "", "output of go test -json; without it every named test counts")
-	out := flag.String("o", "docs/FEATURES.md", "file to write")
+	out := flag.String("o", "docs/compatibility/features.md", "file to write")
 	flag.Parse()
 	if err := run(*results, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "ledger:", err)

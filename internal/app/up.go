@@ -36,7 +36,7 @@ func newUp(io IO) *cobra.Command {
 		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a kubeconfig into the data directory and prints each step.\n" +
 			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the same data directory takes them over.",
 		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 --bridge two0 --pod-cidr 10.73.0.0/16\n" +
-			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: docs/JOINING.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
+			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: docs/user/joining.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			u.out = newProgress(io.Out)

@@ -1,7 +1,7 @@
 // Package control runs the controllers around a Pod: one directory each, decisions in decide.go, acts in do.go.
 //
 // Chapter: between the chapters. In: API objects by shared watches. Out: writes through the API like any other client's.
-// To add one: a directory, a row in All, the resources it reads and writes; see docs/adding/controller.md.
+// To add one: a directory, a row in All, the resources it reads and writes; see docs/contributing/adding/controller.md.
 package control
 
 import (
